@@ -1,0 +1,31 @@
+"""Command line: `python -m benchmarks COMMAND [options]`, from the project's root."""
+
+import argparse
+import os
+
+from . import growth, interrupt, linear, memory, startup
+
+COMMANDS = {"linear": linear, "startup": startup, "growth": growth, "memory": memory, "interrupt": interrupt}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Benchmarks of polymargin")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, module in COMMANDS.items():
+        about = (module.__doc__ or "").partition(": ")[2]
+        sub = commands.add_parser(name, help=about, description=about)
+        sub.add_argument("--quick", action="store_true", help="small stand-ins only, a few seconds, for CI")
+        sub.add_argument("--pin", type=int, metavar="CPU", help="stay on this processor (Linux)")
+        module.add_arguments(sub)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse()
+    if args.pin is not None:
+        os.sched_setaffinity(0, {args.pin})
+    COMMANDS[args.command].main(args)
+
+
+if __name__ == "__main__":
+    main()

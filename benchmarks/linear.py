@@ -1,0 +1,212 @@
+"""`python -m benchmarks linear`: seconds to a given relP, ours against LIBLINEAR, on the seven cases."""
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from . import datasets, ladder, results, rivals
+from .table import aligned, number, short
+
+MUST_REACH = {1e-3: 3.0, 1e-5: 4.0}  # geometric means, times faster than LIBLINEAR
+NO_CASE_BELOW = 1.5
+
+Done = dict[str, list[ladder.Side]]  # by case
+Ratios = dict[float, list[float]]  # by target, one entry a case
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cases", nargs="+", metavar="CASE", help=f"of {', '.join(datasets.CASES)}")
+    parser.add_argument(
+        "--rivals",
+        nargs="+",
+        metavar="RIVAL",
+        choices=tuple(rivals.ALL),
+        default=[rivals.OURS, rivals.LIBLINEAR],
+        help=f"of {', '.join(rivals.ALL)}",
+    )
+    parser.add_argument("--targets", nargs="+", type=float, default=[1e-3, 1e-5, 1e-6], metavar="RELP")
+    parser.add_argument("--repeats", type=int, default=3, help="best of so many (default 3)")
+    parser.add_argument(
+        "--cap",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="a side's ladder ends after a run longer than this (default 60 s)",
+    )
+    parser.add_argument(
+        "--clock",
+        choices=tuple(ladder.CLOCKS),
+        default="wall",
+        help="cpu: for a machine others are using too",
+    )
+
+
+def pick_cases(names: Sequence[str] | None, quick: bool) -> list[datasets.Case]:
+    pool = datasets.QUICK if quick else datasets.CASES
+    if not names:
+        return list(pool.values())
+    picked = [c for c in pool.values() if c.key in names or c.data in names]
+    unknown = [n for n in names if not any(n in (c.key, c.data) for c in pool.values())]
+    if unknown:
+        raise SystemExit(f"--cases {' '.join(unknown)}: not among {', '.join(pool)}")
+    return picked
+
+
+def pick_rivals(names: Sequence[str]) -> list[rivals.Rival]:
+    """Those that are installed. Ours must be, even when it is not named: it gives the dual values."""
+    if not rivals.ALL[rivals.OURS].installed():
+        raise SystemExit("polymargin cannot be imported: install it first (pip install -e .)")
+    for name in names:
+        if not rivals.ALL[name].installed():
+            print(f"{name}: not installed, left out")
+    return [rivals.ALL[name] for name in names if rivals.ALL[name].installed()]
+
+
+def references() -> dict[str, rivals.Rival]:
+    """Best known duals come from our own float64 machines: no rival states any."""
+    found = (r for name, r in rivals.ALL.items() if r.claims and not name.endswith("-f32"))
+    return {r.problem: r for r in found if r.problem}
+
+
+def seconds_at(side: ladder.Side, target: float) -> tuple[float, str]:
+    """Seconds and how to print them; a capped side's are a lower bound, never reached is infinite."""
+    run = side.first(target)
+    if run is not None:
+        return run.seconds, number(run.seconds)
+    if side.capped:
+        return side.runs[-1].seconds, ">" + number(side.runs[-1].seconds)
+    return math.inf, "never"
+
+
+def ratio_of(ours: ladder.Side, theirs: ladder.Side, target: float) -> float:
+    """Times faster (a lower bound where they were capped).
+
+    0 where we did not get there, nan where they never would have: the means and the verdict then show it.
+    """
+    run, seconds = ours.first(target), seconds_at(theirs, target)[0]
+    if run is None:
+        return 0.0
+    return seconds / run.seconds if math.isfinite(seconds) else math.nan
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return 0.0 if 0.0 in values else math.exp(sum(map(math.log, values)) / len(values))
+
+
+def lowest(values: Sequence[float]) -> float:
+    """The minimum, and nan if there is one (min itself might pass over it)."""
+    return math.nan if any(map(math.isnan, values)) else min(values)
+
+
+def by_name(sides: Sequence[ladder.Side]) -> dict[str, ladder.Side]:
+    return {s.rival.name: s for s in sides}
+
+
+def ratio_table(done: Done, targets: Sequence[float]) -> tuple[str, Ratios]:
+    """The table of ratios, and the ratios by target."""
+    header = ["case"] + [h for t in targets for h in (f"{short(t)}: ours", "liblinear", "ratio")]
+    ratios: Ratios = {t: [] for t in targets}
+    rows = []
+    for label, sides in done.items():
+        ours, theirs = (by_name(sides)[name] for name in (rivals.OURS, rivals.LIBLINEAR))
+        row = [label]
+        for t in targets:
+            ratios[t].append(ratio_of(ours, theirs, t))
+            mark = ">" if theirs.first(t) is None and theirs.capped else ""
+            row += [seconds_at(ours, t)[1], seconds_at(theirs, t)[1], f"{mark}{ratios[t][-1]:.2f}"]
+        rows.append(row)
+    for word, summary in (("geometric mean", geometric_mean), ("minimum", lowest)):
+        rows.append([word] + [cell for t in targets for cell in ("", "", f"{summary(ratios[t]):.2f}")])
+    return aligned(header, rows), ratios
+
+
+def rival_table(done: Done, targets: Sequence[float]) -> str:
+    """Every side's seconds, its nearest relP and its test accuracy at the last run."""
+    header = ["case", "rival"] + [f"s to {short(t)}" for t in targets] + ["last tol", "s", "relP", "accuracy"]
+    rows = []
+    for label, sides in done.items():
+        for side in sides:
+            run = side.runs[-1]
+            other = side.dual is None  # another problem: no relP
+            cells = ["" if other else seconds_at(side, t)[1] for t in targets]
+            relP = "" if other else f"{run.relP:.1e}"
+            last = [f"{run.tol:g}", number(run.seconds), relP, f"{run.accuracy:.4f}"]
+            rows.append([label, side.rival.name, *cells, *last])
+    return aligned(header, rows, left=2)
+
+
+def verdict(ratios: Ratios, stand_ins: bool) -> str:
+    """PASS or FAIL against the contract, which speaks of the seven real cases and of no others."""
+    parts, passed = [], True
+    for target, least in MUST_REACH.items():
+        if target not in ratios:
+            return f"no verdict: target {short(target)} was not measured"
+        mean, least_case = geometric_mean(ratios[target]), lowest(ratios[target])
+        passed &= mean >= least and least_case >= NO_CASE_BELOW
+        shown = f"mean {mean:.2f} (>= {least:g}), minimum {least_case:.2f} (>= {NO_CASE_BELOW:g})"
+        parts.append(f"at {short(target)} {shown}")
+    text = f"{'PASS' if passed else 'FAIL'}: {'; '.join(parts)}"
+    count = len(next(iter(ratios.values())))
+    if stand_ins:
+        return f"no verdict, stand-ins (*) were used; by the same rule: {text}"
+    whole = len(datasets.CASES)
+    return text if count == whole else f"{text} [only {count} of the {whole} cases]"
+
+
+def as_json(case: datasets.Case, data: datasets.Data, sides: list[ladder.Side], targets: list[float]) -> dict:
+    return {
+        "data": data.name,
+        "C": case.C,
+        "shape": data.describe(),
+        "stand_in": data.stand_in,
+        "digest": data.digest,
+        "rivals": {
+            s.rival.name: {
+                "problem": s.rival.problem,
+                "best_known_dual": s.dual,
+                "capped": s.capped,
+                "seconds": {short(t): run.seconds for t in targets if (run := s.first(t))},
+                "runs": [asdict(run) for run in s.runs],
+            }
+            for s in sides
+        },
+    }
+
+
+def measure_all(args: argparse.Namespace, targets: list[float], content: dict, stamp: str) -> Done:
+    """Every case in turn; the file is written after each, so that a long run broken off is not lost."""
+    done: Done = {}
+    picked, clock = pick_rivals(args.rivals), ladder.CLOCKS[args.clock]
+    for case in pick_cases(args.cases, args.quick):
+        data = datasets.load(case.data)
+        label = case.key + ("*" if data.stand_in else "")
+        print(f"{label}: {data.describe()}", flush=True)
+        done[label] = ladder.measure(case, data, picked, references(), targets, args.repeats, args.cap, clock)
+        content["cases"][case.key] = as_json(case, data, done[label], targets)
+        results.write_run("linear", content, stamp)
+    return done
+
+
+def main(args: argparse.Namespace) -> None:
+    """Measure, print the tables, write the JSON."""
+    targets = sorted(args.targets, reverse=True)
+    content: dict = {
+        "targets": targets,
+        "repeats": args.repeats,
+        "cap": args.cap,
+        "clock": args.clock,
+        "cases": {},
+    }
+    stamp = results.now()
+    done = measure_all(args, targets, content, stamp)
+    print(f"\nSeconds ({args.clock}) of a whole fit, best of {args.repeats}\n{rival_table(done, targets)}")
+    if {rivals.OURS, rivals.LIBLINEAR} <= set(args.rivals):
+        text, ratios = ratio_table(done, targets)
+        stand_ins = any(label.endswith("*") for label in done)
+        content["ratios"] = {short(t): dict(zip(done, values, strict=True)) for t, values in ratios.items()}
+        content["verdict"] = verdict(ratios, stand_ins)
+        print(f"\nSeconds to relP, and times faster than LIBLINEAR\n{text}\n\n{content['verdict']}")
+        if stand_ins:
+            print("* stand-in: made from a seed or taken from scikit-learn, NOT the data set of that name")
+    print(f"\nwritten: {results.write_run('linear', content, stamp)}")

@@ -1,0 +1,27 @@
+"""The native loops, in the build that suits this processor.
+
+On x86-64 the same sources are compiled twice: for any processor, and for those with AVX2 and FMA (x86-64-v3).
+The environment variable ``POLYMARGIN_CPU=baseline`` asks for the first.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+from polymargin._core import _baseline
+
+
+def _best_build() -> ModuleType:
+    if os.environ.get("POLYMARGIN_CPU") == "baseline" or not _baseline.supports_v3():
+        return _baseline
+    try:
+        from polymargin._core import _v3
+    except ImportError:  # built for another processor family
+        return _baseline
+    return _v3
+
+
+native = _best_build()
+
+__all__ = ["native"]

@@ -1,0 +1,279 @@
+// Dual block-coordinate ascent: one row of duals at a time, solved exactly (row_problems.hpp). What makes it fast:
+//   - classes that cannot matter leave a row's list, rows without a list rest (Keerthi et al. 2008; LIBLINEAR);
+//   - rows that hardly violate their optimality conditions wait some epochs (adaptive coordinate frequencies,
+//     Glasmachers & Dogan 2013);
+//   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (face_step.hpp);
+//   - each visit yields the row's duality gap for free; their sum tells when a true gap is worth a pass over the data.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "dual_state.hpp"
+#include "face_step.hpp"
+#include "random.hpp"
+#include "row_problems.hpp"
+
+namespace polymargin {
+
+struct LoopSettings {
+    bool waiting = true;       // let quiet rows wait
+    int longest_wait = 31;     // epochs
+    double face_from = 1e-2;   // relative gap from which face steps are tried
+    int face_every = 20;       // epochs
+    std::uint64_t seed = 0;
+};
+
+struct Progress {
+    double estimate = infinity;  // sum of the rows' gaps as last seen
+    std::int64_t epochs = 0;
+    std::int64_t visits = 0;
+};
+
+template <class Rows, class Problem>
+class DualLoop {
+public:
+    DualLoop(Rows rows, const Index* y, const double* cost, LoopSettings settings)
+        : state_(rows, y, cost), settings_(settings), random_(settings.seed), face_(state_), n_(rows.n_rows()),
+          c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(n_, 0), period_(n_, 0), classes_(c_ + 1),
+          moved_(c_ + 1), parked_(c_ + 1), a_(c_ + 1), g_(padded(c_ + 1)), next_(c_ + 1), scratch_(c_ + 1),
+          every_(padded(c_)), steps_(c_ + 1) {}
+
+    // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
+    void ascend(std::int64_t max_visits, double tol, const Poll& poll) {
+        const double last_check = progress_.estimate;
+        const std::int64_t stop = progress_.visits + max_visits;
+        for (std::int64_t k = 0; progress_.visits < stop; ++k) {
+            epoch(stop - progress_.visits, poll);
+            const double estimate = progress_.estimate, scale = std::fabs(state_.dual + estimate);
+            const bool fell = estimate <= 0.8 * last_check || k >= 20;
+            if (fell && estimate <= tol * scale) break;
+            if (estimate <= settings_.face_from * scale && progress_.epochs % settings_.face_every == 0) {
+                // as much work as the epochs since the last face step, so that it can at worst double the cost
+                const auto since = static_cast<Size>(progress_.visits - visits_at_face_);
+                progress_.visits += static_cast<std::int64_t>(face_.step(since, poll));
+                visits_at_face_ = progress_.visits;
+            }
+        }
+    }
+
+    // Every row looks at every class again.
+    void restore() {
+        for (Size i = 0; i < n_; ++i) {
+            state_.duals.restore(i);
+            resting_[i] = 0;
+            wait_[i] = period_[i] = 0;
+        }
+        full_ = true;
+    }
+
+    // sum_i u_i loss_i at the current scores. Chunks are fixed, so the number of threads changes no bit.
+    double loss(int n_threads, const Poll& poll) const {
+        constexpr Size chunk = 2048;
+        const Size n_chunks = (n_ + chunk - 1) / chunk;
+        std::vector<double> sums(n_chunks, 0.0);
+        auto work = [&](Size first, bool polls) {
+            std::vector<double> scores(padded(c_));
+            for (Size b = first; b < n_chunks; b += static_cast<Size>(n_threads)) {
+                for (Size i = b * chunk; i < std::min(n_, (b + 1) * chunk); ++i) {
+                    state_.weights.all_scores(i, scores.data());
+                    sums[b] += state_.cost[i] * Problem::loss(scores.data(), c_, static_cast<Size>(state_.y[i]));
+                    if (polls && (i & 63) == 0) poll();
+                }
+            }
+        };
+        std::vector<std::thread> workers;
+        for (int t = 1; t < n_threads; ++t) workers.emplace_back(work, static_cast<Size>(t), false);
+        auto join = [&] {
+            for (auto& worker : workers) worker.join();
+        };
+        try {
+            work(0, true);
+        } catch (...) {
+            join();
+            throw;
+        }
+        join();
+        double total = 0.0;
+        for (double s : sums) total += s;
+        return total;
+    }
+
+    DualState<Rows>& state() { return state_; }
+    const DualState<Rows>& state() const { return state_; }
+    const Progress& progress() const { return progress_; }
+
+private:
+    void epoch(std::int64_t max_visits, const Poll& poll) {
+        double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
+        list_visits(estimate);
+        random_.shuffle(visits_);
+        if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
+        for (Size k = 0; k < visits_.size(); ++k) {
+            if (k + 2 < visits_.size()) state_.duals.prefetch(visits_[k + 2]);
+            if (k + 1 < visits_.size()) state_.rows.prefetch(visits_[k + 1]);
+            if ((k & 63) == 0) poll();
+            const Size i = visits_[k];
+            const Assessment seen = visit(i);
+            row_gap_[i] = static_cast<float>(seen.gap);
+            estimate += seen.gap;
+            violation_sum += seen.violation;
+            violation_max = std::max(violation_max, seen.violation);
+            if (settings_.waiting) set_waiting_time(i, seen.violation);
+        }
+        // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
+        progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
+        progress_.epochs += 1;
+        progress_.estimate = estimate;
+        if (!visits_.empty()) quiet_level_ = violation_sum / static_cast<double>(visits_.size());
+        threshold_ = violation_max;
+        if (full_) full_estimate_ = estimate;
+        full_ = false;
+        if (estimate <= 0.1 * full_estimate_) restore();
+    }
+
+    void list_visits(double& estimate) {
+        visits_.clear();
+        for (Size i = 0; i < n_; ++i) {
+            if (resting_[i]) continue;
+            if (wait_[i] > 0) {
+                --wait_[i];
+                estimate += static_cast<double>(row_gap_[i]);
+            } else {
+                visits_.push_back(i);
+            }
+        }
+    }
+
+    void set_waiting_time(Size i, double violation) {
+        const int longer = std::min(settings_.longest_wait, 2 * period_[i] + 1);
+        period_[i] = violation < quiet_level_ ? static_cast<std::uint8_t>(longer) : std::uint8_t{0};
+        wait_[i] = period_[i];
+    }
+
+    Assessment visit(Size i) {
+        RowView row = look(i);
+        const Assessment seen = Problem::assess(row, threshold_);
+        resting_[i] = Problem::settled(row);
+        if (seen.violation > 1e-14 * (1.0 + std::fabs(row.g_target))) {
+            Problem::solve(row);
+            move(i, row);
+        }
+        store(i, row);
+        return seen;
+    }
+
+    // Gathers the list of row i: classes, duals and g = score + 1.
+    RowView look(Size i) {
+        const auto& slot = state_.duals.slot(i);
+        const Index* cls = state_.duals.classes(slot);
+        const double* a = state_.duals.values(slot);
+        RowView row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, state_.q[i], state_.cost[i],
+                    slot.target_active, parked_.data(), 0};
+        if (slot.every) {
+            look_at_every_class(i, slot, row);
+            return row;
+        }
+        row.count = static_cast<Size>(slot.active);
+        std::copy_n(cls, slot.active, row.classes);
+        std::copy_n(a, slot.active, row.a);
+        for (Index k = slot.active; k < slot.count; ++k) row.parked_classes[row.n_parked++] = cls[k];
+        const bool with_target = slot.target_active;
+        const Size wanted = row.count + (with_target ? 1 : 0);
+        row.classes[row.count] = state_.y[i];
+        state_.weights.scores(i, row.classes, wanted, row.g);
+        row.g_target = with_target ? row.g[row.count] : 0.0;
+        for (Size k = 0; k < row.count; ++k) row.g[k] += 1.0;
+        return row;
+    }
+
+    void look_at_every_class(Size i, const DualRows::Slot& slot, RowView& row) {
+        const Index y = state_.y[i];
+        state_.weights.all_scores(i, every_.data());
+        for (Index k = 0; k < static_cast<Index>(c_); ++k) {
+            if (k == y) continue;
+            row.classes[row.count] = k;
+            row.a[row.count] = 0.0;
+            row.g[row.count++] = every_[static_cast<Size>(k)] + 1.0;
+        }
+        const Index* cls = state_.duals.classes(slot);
+        const double* a = state_.duals.values(slot);
+        for (Index k = 0; k < slot.count; ++k) row.a[cls[k] - (cls[k] > y ? 1 : 0)] = a[k];
+        row.g_target = every_[static_cast<Size>(y)];
+    }
+
+    // Applies the step next - a to the weights and the dual value.
+    void move(Size i, RowView& row) {
+        Size m = 0;
+        double target_step = 0.0, squares = 0.0, gain = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            const double step = row.next[k] - row.a[k];
+            row.a[k] = row.next[k];
+            if (step == 0.0) continue;
+            moved_[m] = row.classes[k];
+            steps_[m++] = -step;
+            target_step += step;
+            squares += step * step;
+            gain += step * row.g[k];
+        }
+        if (row.target_active && target_step != 0.0) {
+            moved_[m] = state_.y[i];
+            steps_[m++] = target_step;
+            squares += target_step * target_step;
+            gain -= target_step * row.g_target;
+        }
+        state_.dual += gain - 0.5 * row.q * squares;
+        state_.weights.add(i, moved_.data(), steps_.data(), m);
+    }
+
+    // Writes the list back. A row looks at every class until enough have dropped to make a list pay.
+    void store(Size i, const RowView& row) {
+        const Size longest = c_ <= 64 ? c_ - 2 : c_ / 4;
+        const bool every = state_.duals.slot(i).every && row.count > longest;
+        state_.duals.reserve(i, row.n_parked + (every ? row.count - zeros(row) : row.count));
+        auto& slot = state_.duals.slot(i);
+        Index* cls = state_.duals.classes(slot);
+        double* a = state_.duals.values(slot);
+        Index m = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (every && row.a[k] == 0.0) continue;
+            cls[m] = row.classes[k];
+            a[m++] = row.a[k];
+        }
+        slot.active = m;
+        for (Size k = 0; k < row.n_parked; ++k) {
+            cls[m] = row.parked_classes[k];
+            a[m++] = row.cost;
+        }
+        slot.count = m;
+        slot.every = every;
+        slot.target_active = row.target_active;
+    }
+
+    static Size zeros(const RowView& row) {
+        return static_cast<Size>(std::count(row.a, row.a + row.count, 0.0));
+    }
+
+    DualState<Rows> state_;
+    LoopSettings settings_;
+    Random random_;
+    FaceStep<Rows, Problem> face_;
+    Progress progress_;
+    std::int64_t visits_at_face_ = 0;
+
+    Size n_, c_;
+    std::vector<float> row_gap_;
+    std::vector<std::uint8_t> resting_, wait_, period_;
+    std::vector<Size> visits_;
+    bool full_ = true;
+    double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
+
+    // one row's workspace
+    std::vector<Index> classes_, moved_, parked_;
+    std::vector<double> a_, g_, next_, scratch_, every_, steps_;
+};
+
+}  // namespace polymargin

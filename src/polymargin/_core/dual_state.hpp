@@ -1,0 +1,134 @@
+// The iterate of a dual method: the data, the duals and the machine they make.
+//
+//   min_W,b  1/2 |W|^2 + sum_i u_i loss(x_i W + b, y_i),    W = sum_i x_i tau_i',  tau_iy = sum_l a_il,  tau_il = -a_il
+#pragma once
+
+#include <cstdint>
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "duals.hpp"
+#include "weights.hpp"
+
+namespace polymargin {
+
+using Poll = std::function<void()>;  // called every few milliseconds; throws to stop a loop
+
+template <class Rows>
+struct DualState {
+    Rows rows;
+    const Index* y;
+    const double* cost;  // u_i = C v_i
+    Intercept intercept;
+    Weights<Rows> weights;
+    DualRows duals;
+    std::vector<double> q;    // curvature of a row's sub-problem: |x_i|^2, with an intercept |x_i - m|^2 + 1/rho
+    double dual = 0.0;        // dual objective (of the proximal problem, with an intercept), updated step by step
+
+    DualState(Rows the_rows, const Index* targets, const double* costs)
+        : rows(the_rows), y(targets), cost(costs), weights(rows, intercept), duals(rows.n_rows(), rows.n_classes()),
+          q(rows.n_rows()) {
+        for (Size i = 0; i < n_rows(); ++i) q[i] = rows.squared_norm(i);
+    }
+    DualState(const DualState&) = delete;  // `weights` refers to `rows` and `intercept`
+    DualState& operator=(const DualState&) = delete;
+
+    Size n_rows() const { return rows.n_rows(); }
+    Size n_classes() const { return rows.n_classes(); }
+
+    void start_intercept(const double* means, double inverse_rho) {
+        intercept.start(rows, means, inverse_rho);
+        for (Size i = 0; i < n_rows(); ++i) q[i] = intercept.curvature(i, q[i]);
+    }
+
+    // Gives row i, so far without duals, the entries of a warm start.
+    void set_row(Size i, const Index* classes, const double* values, Size count) {
+        duals.reserve(i, count);
+        auto& slot = duals.slot(i);
+        slot.count = static_cast<Index>(count);
+        std::vector<Index> moved(classes, classes + count);
+        std::vector<double> steps(count);
+        double sum = 0.0;
+        for (Size k = 0; k < count; ++k) {
+            duals.classes(slot)[k] = classes[k];
+            duals.values(slot)[k] = values[k];
+            steps[k] = -values[k];
+            sum += values[k];
+        }
+        moved.push_back(y[i]);
+        steps.push_back(sum);
+        if (count > 0) weights.add(i, moved.data(), steps.data(), count + 1);
+    }
+
+    // sum_i sum_l a_il
+    double dual_sum() const {
+        double sum = 0.0;
+        for (Size i = 0; i < n_rows(); ++i) {
+            const auto& slot = duals.slot(i);
+            const double* a = duals.values(slot);
+            for (Index k = 0; k < slot.count; ++k) sum += a[k];
+        }
+        return sum;
+    }
+
+    // flows[y][l] = sum of a_il over the rows of class y
+    std::vector<double> flows() const {
+        const Size c = n_classes();
+        std::vector<double> out(c * c, 0.0);
+        for (Size i = 0; i < n_rows(); ++i) {
+            const auto& slot = duals.slot(i);
+            for (Index k = 0; k < slot.count; ++k) {
+                out[static_cast<Size>(y[i]) * c + static_cast<Size>(duals.classes(slot)[k])] += duals.values(slot)[k];
+            }
+        }
+        return out;
+    }
+
+    struct Scaled {
+        double room, sum, squared_norm;  // largest t <= 1 that keeps t a' feasible; sum a'; |W|^2 of a'
+    };
+
+    // The duals a'_il = factors[y_i][l] a_il, seen without changing the iterate.
+    template <class Problem>
+    Scaled scaled(const double* factors, const Poll& poll) const {
+        const Size c = n_classes();
+        Weights<Rows> machine(rows, intercept);
+        Scaled out{1.0, 0.0, 0.0};
+        std::vector<double> a(c), steps(c);
+        std::vector<Index> classes(c);
+        for (Size i = 0; i < n_rows(); ++i) {
+            const auto& slot = duals.slot(i);
+            const Size count = static_cast<Size>(slot.count);
+            double sum = 0.0;
+            for (Size k = 0; k < count; ++k) {
+                classes[k] = duals.classes(slot)[k];
+                a[k] = duals.values(slot)[k] * factors[static_cast<Size>(y[i]) * c + static_cast<Size>(classes[k])];
+                steps[k] = -a[k];
+                sum += a[k];
+            }
+            if (sum == 0.0) continue;
+            classes[count] = y[i];
+            steps[count] = sum;
+            machine.add(i, classes.data(), steps.data(), count + 1);
+            out.room = std::min(out.room, Problem::room(a.data(), count, cost[i]));
+            out.sum += sum;
+            if ((i & 63) == 0) poll();
+        }
+        out.squared_norm = machine.squared_norm();
+        return out;
+    }
+
+    // sum_i sum_l a_il - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
+    void refresh_dual() {
+        dual = dual_sum() - 0.5 * weights.proximal_norm();
+        for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * weights.sums()[k];
+    }
+
+    void move_centre(const double* to) {
+        for (Size k = 0; k < n_classes(); ++k) weights.centre()[k] = to[k];
+        refresh_dual();
+    }
+};
+
+}  // namespace polymargin

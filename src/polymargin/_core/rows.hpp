@@ -1,0 +1,263 @@
+// Rows of the data matrix X (n, d) and the class weights V (d, c) that live beside them.
+//
+// `every` is room for one score per padded class, lent by the caller.
+// A loop never sees whether X is dense or sparse, float32 or float64: it asks for the scores x_i . v_k of some
+// classes and adds multiples of x_i to some v_k. Weights are always double: float32 data then loses no accuracy
+// in the accumulators and needs no float64 copy.
+//
+//   DenseRows   weights class-major, one dot product over the features per class
+//   CsrRows     weights feature-major, so that one stored entry of x_i serves all classes from one cache line
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PM_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PM_PREFETCH(address) ((void)0)
+#endif
+
+namespace polymargin {
+
+using Index = std::int32_t;  // classes
+using Size = std::size_t;    // rows, features, stored entries
+
+// Rounds up to a whole number of 32-byte vectors of doubles.
+inline Size padded(Size count) { return (count + 3) & ~Size{3}; }
+
+// K dot products against one x with eight partial sums each: a fixed order of additions, so the same bits every
+// time, which compilers turn into SIMD without permission to reassociate at will.
+template <int K, class T>
+inline void dense_dots(const T* x, const double* const* v, Size d, double* out) {
+    double partial[K][8] = {};
+    Size j = 0;
+    for (; j + 8 <= d; j += 8) {
+        for (int k = 0; k < K; ++k) {
+            for (int u = 0; u < 8; ++u) partial[k][u] += v[k][j + u] * static_cast<double>(x[j + u]);
+        }
+    }
+    for (int k = 0; k < K; ++k) {
+        const double* p = partial[k];
+        double sum = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+        for (Size r = j; r < d; ++r) sum += v[k][r] * static_cast<double>(x[r]);
+        out[k] = sum;
+    }
+}
+
+template <class T>
+class DenseRows {
+public:
+    static constexpr bool sparse = false;
+
+    DenseRows(const T* data, Size n_rows, Size n_features, Size n_classes)
+        : data_(data), n_(n_rows), d_(n_features), c_(n_classes), stride_(padded(n_features)) {}
+
+    Size n_rows() const { return n_; }
+    Size n_features() const { return d_; }
+    Size n_classes() const { return c_; }
+    Size weights_size() const { return c_ * stride_; }
+    Size weight_position(Size feature, Size cls) const { return cls * stride_ + feature; }
+
+    double squared_norm(Size i) const {
+        const T* x = row(i);
+        double sum = 0.0;
+        for (Size j = 0; j < d_; ++j) sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
+        return sum;
+    }
+
+    double dot_dense(Size i, const double* vector) const {
+        double out;
+        dense_dots<1>(row(i), &vector, d_, &out);
+        return out;
+    }
+
+    void prefetch(Size i) const { PM_PREFETCH(row(i)); }
+
+    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* /*every*/) const {
+        const T* x = row(i);
+        const double* v[4];
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) {
+            for (int u = 0; u < 4; ++u) v[u] = V + static_cast<Size>(classes[k + u]) * stride_;
+            dense_dots<4>(x, v, d_, out + k);
+        }
+        for (; k < count; ++k) {
+            v[0] = V + static_cast<Size>(classes[k]) * stride_;
+            dense_dots<1>(x, v, d_, out + k);
+        }
+    }
+
+    void all_scores(const double* V, Size i, double* out) const {
+        const T* x = row(i);
+        const double* v[4];
+        Size k = 0;
+        for (; k + 4 <= c_; k += 4) {
+            for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * stride_;
+            dense_dots<4>(x, v, d_, out + k);
+        }
+        for (; k < c_; ++k) {
+            v[0] = V + k * stride_;
+            dense_dots<1>(x, v, d_, out + k);
+        }
+    }
+
+    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* /*every*/) const {
+        const T* x = row(i);
+        for (Size k = 0; k < count; ++k) {
+            double* v = V + static_cast<Size>(classes[k]) * stride_;
+            const double step = steps[k];
+            for (Size j = 0; j < d_; ++j) v[j] += step * static_cast<double>(x[j]);
+        }
+    }
+
+private:
+    const T* row(Size i) const { return data_ + i * d_; }
+
+    const T* data_;
+    Size n_, d_, c_, stride_;
+};
+
+template <class T, class I>
+class CsrRows {
+public:
+    static constexpr bool sparse = true;
+
+    CsrRows(const T* data, const I* indices, const I* indptr, Size n_rows, Size n_features, Size n_classes)
+        : data_(data), indices_(indices), indptr_(indptr), n_(n_rows), d_(n_features), c_(n_classes),
+          stride_(padded(n_classes)) {}
+
+    Size n_rows() const { return n_; }
+    Size n_features() const { return d_; }
+    Size n_classes() const { return c_; }
+    Size weights_size() const { return d_ * stride_; }
+    Size weight_position(Size feature, Size cls) const { return feature * stride_ + cls; }
+
+    double squared_norm(Size i) const {
+        double sum = 0.0;
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+            sum += static_cast<double>(data_[p]) * static_cast<double>(data_[p]);
+        }
+        return sum;
+    }
+
+    double dot_dense(Size i, const double* vector) const {
+        double sum = 0.0;
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) sum += vector[indices_[p]] * static_cast<double>(data_[p]);
+        return sum;
+    }
+
+    void prefetch(Size i) const {
+        PM_PREFETCH(indices_ + indptr_[i]);
+        PM_PREFETCH(data_ + indptr_[i]);
+    }
+
+    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
+        if (2 * count > c_) {  // most classes wanted: whole cache lines are cheaper than picking
+            all_scores(V, i, every);
+            for (Size k = 0; k < count; ++k) out[k] = every[classes[k]];
+            return;
+        }
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) picked<4>(V, i, classes + k, out + k);
+        switch (count - k) {
+            case 3: picked<3>(V, i, classes + k, out + k); break;
+            case 2: picked<2>(V, i, classes + k, out + k); break;
+            case 1: picked<1>(V, i, classes + k, out + k); break;
+            default: break;
+        }
+    }
+
+    // `out` has room for the padded number of classes.
+    void all_scores(const double* V, Size i, double* out) const {
+        Size k = 0;
+        for (; k + 32 <= stride_; k += 32) block<32>(V + k, i, out + k);
+        switch (stride_ - k) {
+            case 28: block<28>(V + k, i, out + k); break;
+            case 24: block<24>(V + k, i, out + k); break;
+            case 20: block<20>(V + k, i, out + k); break;
+            case 16: block<16>(V + k, i, out + k); break;
+            case 12: block<12>(V + k, i, out + k); break;
+            case 8: block<8>(V + k, i, out + k); break;
+            case 4: block<4>(V + k, i, out + k); break;
+            default: break;
+        }
+    }
+
+    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
+        if (4 * count > c_) {  // many classes move: whole vectors are cheaper than picking
+            for (Size k = 0; k < stride_; ++k) every[k] = 0.0;
+            for (Size k = 0; k < count; ++k) every[classes[k]] = steps[k];
+            add_all(V, i, every);
+            return;
+        }
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) add_picked<4>(V, i, classes + k, steps + k);
+        switch (count - k) {
+            case 3: add_picked<3>(V, i, classes + k, steps + k); break;
+            case 2: add_picked<2>(V, i, classes + k, steps + k); break;
+            case 1: add_picked<1>(V, i, classes + k, steps + k); break;
+            default: break;
+        }
+    }
+
+private:
+    template <int K>
+    void picked(const double* V, Size i, const Index* classes, double* out) const {
+        double sum[K] = {};
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+            const double* v = V + static_cast<Size>(indices_[p]) * stride_;
+            const double x = static_cast<double>(data_[p]);
+            for (int k = 0; k < K; ++k) sum[k] += v[classes[k]] * x;
+        }
+        for (int k = 0; k < K; ++k) out[k] = sum[k];
+    }
+
+    template <int K>
+    void add_picked(double* V, Size i, const Index* classes, const double* steps) const {
+        double step[K];
+        Size at[K];
+        for (int k = 0; k < K; ++k) {
+            step[k] = steps[k];
+            at[k] = static_cast<Size>(classes[k]);
+        }
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+            double* v = V + static_cast<Size>(indices_[p]) * stride_;
+            const double x = static_cast<double>(data_[p]);
+            for (int k = 0; k < K; ++k) v[at[k]] += step[k] * x;
+        }
+    }
+
+    void add_all(double* V, Size i, const double* steps) const {
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+            double* v = V + static_cast<Size>(indices_[p]) * stride_;
+            const double x = static_cast<double>(data_[p]);
+            for (Size k = 0; k < stride_; k += 4) {
+                for (Size u = 0; u < 4; ++u) v[k + u] += steps[k + u] * x;
+            }
+        }
+    }
+
+    template <int K>
+    void block(const double* V, Size i, double* out) const {
+        double sum[K] = {};
+        const I end = indptr_[i + 1];
+        for (I p = indptr_[i]; p < end; ++p) {
+            if (p + 8 < end) {
+                const double* ahead = V + static_cast<Size>(indices_[p + 8]) * stride_;
+                for (int k = 0; k < K; k += 8) PM_PREFETCH(ahead + k);
+            }
+            const double* v = V + static_cast<Size>(indices_[p]) * stride_;
+            const double x = static_cast<double>(data_[p]);
+            for (int k = 0; k < K; ++k) sum[k] += v[k] * x;
+        }
+        for (int k = 0; k < K; ++k) out[k] = sum[k];
+    }
+
+    const T* data_;
+    const I* indices_;
+    const I* indptr_;
+    Size n_, d_, c_, stride_;
+};
+
+}  // namespace polymargin

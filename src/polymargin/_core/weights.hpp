@@ -1,0 +1,136 @@
+// A linear machine in the making: class vectors v_k and, if the machine has an intercept, class offsets.
+//
+// The unpenalised intercept of a dual method is kept by a proximal-point loop on b: (rho/2) |b - centre|^2 is added to the
+// objective, with the columns of X centred implicitly by their means m. That is one more feature of value 1/sqrt(rho). With
+// p_i = x_i . m, class sums s_k = sum_i tau_ik and t_k = v_k . m:
+//
+//   w_k      = v_k - s_k m
+//   b_k      = centre_k + s_k / rho - w_k . m           (in the user's coordinates)
+//   score_ik = v_k . x_i + s_k (|m|^2 - p_i + 1/rho) + (centre_k - t_k)
+//
+// Moving `centre` to centre + s / rho and ascending again converges to s = 0, the constraint of the machine with a free
+// intercept.
+#pragma once
+
+#include <vector>
+
+#include "buffer.hpp"
+#include "rows.hpp"
+
+namespace polymargin {
+
+// What the intercept needs to know of the data; `on` is false for a machine without one.
+struct Intercept {
+    bool on = false;
+    double inverse_rho = 0.0, mean_norm = 0.0;
+    std::vector<double> mean, mean_dot;  // m (d), p (n)
+
+    template <class Rows>
+    void start(const Rows& rows, const double* means, double inverse_of_rho) {
+        on = true;
+        inverse_rho = inverse_of_rho;
+        mean.assign(means, means + rows.n_features());
+        mean_norm = 0.0;
+        for (double value : mean) mean_norm += value * value;
+        mean_dot.resize(rows.n_rows());
+        for (Size i = 0; i < rows.n_rows(); ++i) mean_dot[i] = rows.dot_dense(i, means);
+    }
+
+    // |x_i - m|^2 + 1/rho, given |x_i|^2
+    double curvature(Size i, double squared_norm) const {
+        const double centred = squared_norm - 2.0 * mean_dot[i] + mean_norm;
+        return (centred > 0.0 ? centred : 0.0) + inverse_rho;
+    }
+};
+
+template <class Rows>
+class Weights {
+public:
+    Weights(const Rows& rows, const Intercept& intercept)
+        : rows_(rows), intercept_(intercept), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
+          means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0), every_(padded(rows.n_classes())) {}
+
+    void clear() {
+        V_.clear();
+        sums_.assign(sums_.size(), 0.0);
+        means_.assign(means_.size(), 0.0);
+        centre_.assign(centre_.size(), 0.0);
+    }
+
+    // `out` has room for the padded number of classes.
+    void all_scores(Size i, double* out) const {
+        rows_.all_scores(V_.data(), i, out);
+        if (!intercept_.on) return;
+        for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
+    }
+
+    void scores(Size i, const Index* classes, Size count, double* out) {
+        rows_.scores(V_.data(), i, classes, count, out, every_.data());
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
+    }
+
+    // v_k += step_k x_i
+    void add(Size i, const Index* classes, const double* steps, Size count) {
+        rows_.add(V_.data(), i, classes, steps, count, every_.data());
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) {
+            sums_[static_cast<Size>(classes[k])] += steps[k];
+            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+        }
+    }
+
+    // self += t * direction; the centre stands still
+    void add(double t, const Weights& direction) {
+        for (Size k = 0; k < V_.size(); ++k) V_[k] += t * direction.V_[k];
+        for (Size k = 0; k < sums_.size(); ++k) {
+            sums_[k] += t * direction.sums_[k];
+            means_[k] += t * direction.means_[k];
+        }
+    }
+
+    // |W|^2
+    double squared_norm() const {
+        double sum = 0.0;
+        for (Size k = 0; k < V_.size(); ++k) sum += V_[k] * V_[k];
+        for (Size k = 0; k < sums_.size(); ++k) sum += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
+        return sum;
+    }
+
+    // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
+    double proximal_norm() const {
+        double sum = squared_norm();
+        for (double s : sums_) sum += intercept_.inverse_rho * s * s;
+        return sum;
+    }
+
+    double weight(Size feature, Size k) const {
+        const double v = V_[rows_.weight_position(feature, k)];
+        return intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v;
+    }
+
+    // b in the user's coordinates
+    double intercept(Size k) const {
+        if (!intercept_.on) return 0.0;
+        const double w_dot_mean = means_[k] - sums_[k] * intercept_.mean_norm;
+        return centre_[k] + sums_[k] * intercept_.inverse_rho - w_dot_mean;
+    }
+
+    std::vector<double>& centre() { return centre_; }
+    const std::vector<double>& centre() const { return centre_; }
+    const std::vector<double>& sums() const { return sums_; }
+
+private:
+    double offset(Size i, Size k) const {
+        const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
+        return sums_[k] * reach + (centre_[k] - means_[k]);
+    }
+
+    const Rows& rows_;
+    const Intercept& intercept_;
+    Buffer V_;
+    std::vector<double> sums_, means_, centre_;
+    std::vector<double> every_;
+};
+
+}  // namespace polymargin

@@ -1,0 +1,121 @@
+"""What every fit ends with: how good the machine is, and how we know.
+
+For a convex machine `dual` is a proven lower bound on the optimum, so the optimum lies in ``[dual, primal]``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Record(NamedTuple):
+    """One line of a fit's history: the best values known after so many seconds."""
+
+    seconds: float
+    primal: float
+    dual: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The end of a fit.
+
+    Attributes
+    ----------
+    status : str
+        "optimal" if ``gap <= tol * |primal|``, "max_iter" if the iterations ran out before, "stalled" if rounding stopped
+        the progress.
+    primal : float
+        Objective F of the machine, in the scale of the documentation.
+    dual : float
+        A lower bound on the optimum of F.
+    gap, rel_gap : float
+        ``primal - dual``, and the same divided by ``|primal|``.
+    tol : float
+        The relative gap that was asked for.
+    n_iter : int
+        Epochs (one epoch is as many row visits as there are rows) or Newton steps.
+    seconds : float
+        Time the solver took.
+    history : tuple of Record
+        (seconds, primal, dual) at each evaluation of the true gap.
+    """
+
+    status: str
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    tol: float
+    n_iter: int
+    seconds: float
+    history: tuple[Record, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap reached the tolerance."""
+        return self.status == "optimal"
+
+
+class Ledger:
+    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`."""
+
+    def __init__(self, tol: float, verbose: int = 0, label: str = ""):
+        self.tol = tol
+        self.primal = float("inf")
+        self.dual = float("-inf")
+        self._verbose = verbose
+        self._label = label
+        self._start = time.perf_counter()
+        self._history: list[Record] = []
+
+    def add(self, primal: float, dual: float, n_iter: int) -> bool:
+        """Notes a primal value and a bound; returns whether this primal is the best so far.
+
+        A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
+        """
+        better = primal < self.primal
+        self.primal = min(self.primal, primal)
+        self.dual = max(self.dual, dual)
+        if self.gap < -1e-9 * max(abs(self.primal), abs(self.dual)):
+            raise ArithmeticError(
+                f"the dual bound {self.dual!r} exceeds the objective {self.primal!r}: this is a bug in polymargin, "
+                "please report it with the data that led to it"
+            )
+        self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
+        if self._verbose:
+            seconds = self._history[-1].seconds
+            print(
+                f"[{self._label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
+                f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
+                flush=True,
+            )
+        return better
+
+    @property
+    def gap(self) -> float:
+        return self.primal - self.dual
+
+    @property
+    def rel_gap(self) -> float:
+        return self.gap / max(abs(self.primal), 1e-300)
+
+    @property
+    def done(self) -> bool:
+        return self.gap <= self.tol * abs(self.primal)
+
+    def close(self, n_iter: int, status: str = "max_iter") -> Certificate:
+        """The certificate; `status` is what to say if the tolerance was not reached."""
+        return Certificate(
+            status="optimal" if self.done else status,
+            primal=self.primal,
+            dual=self.dual,
+            gap=self.gap,
+            rel_gap=self.rel_gap,
+            tol=self.tol,
+            n_iter=n_iter,
+            seconds=time.perf_counter() - self._start,
+            history=tuple(self._history),
+        )

@@ -1,0 +1,42 @@
+"""The contract of a penalty."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Penalty(abc.ABC):
+    """A convex function R of the class vectors ``W (d, c)``; the intercept is not penalised.
+
+    Attributes
+    ----------
+    name : str
+        How errors and documents call it.
+    identity_hessian : bool
+        Whether ``R(W) = 1/2 |W|^2``, which makes ``W = sum_i x_i tau_i'`` in the dual loops.
+    """
+
+    name: ClassVar[str]
+    identity_hessian: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def value(self, W: Array) -> float:
+        """``R(W)``."""
+
+    @abc.abstractmethod
+    def gradient(self, W: Array) -> Array:
+        """A (sub)gradient of R at W."""
+
+    @abc.abstractmethod
+    def conjugate(self, Z: Array) -> float:
+        """``max_W <Z, W> - R(W)``."""
+
+    @abc.abstractmethod
+    def minimizer(self, Z: Array) -> Array:
+        """The W that attains the conjugate at Z."""

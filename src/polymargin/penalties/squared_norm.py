@@ -1,0 +1,24 @@
+"""The penalty of the classical machines."""
+
+from __future__ import annotations
+
+from polymargin.penalties.base import Array, Penalty
+
+
+class SquaredNorm(Penalty):
+    """``1/2 |W|_F^2``."""
+
+    name = "squared norm"
+    identity_hessian = True
+
+    def value(self, W: Array) -> float:
+        return 0.5 * float((W * W).sum())
+
+    def gradient(self, W: Array) -> Array:
+        return W
+
+    def conjugate(self, Z: Array) -> float:
+        return self.value(Z)
+
+    def minimizer(self, Z: Array) -> Array:
+        return Z

@@ -1,0 +1,86 @@
+"""The objective of every machine, written once.
+
+    F(W, b) = sum_i u_i loss(x_i W + b, y_i) + R(W),      u_i = C * sample weight * class weight
+
+with features ``X (n, d)``, class vectors ``W (d, c)``, offsets ``b (c,)`` (free, or 0 without an intercept). Its dual, for
+derivatives ``T (n, c)`` of the weighted losses in the scores, is
+
+    D(T) = - sum_i u_i loss*(t_i / u_i, y_i) - R*(-X'T),   with sum_i t_i = 0 if the intercept is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.losses import ScoreLoss
+from polymargin.penalties import Penalty
+
+Array = NDArray[np.float64]
+
+_BLOCK_ENTRIES = 1 << 22  # scores held at a time when the objective is evaluated
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Features x targets x loss x penalty.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64.
+    y : array of shape (n,)
+        Class indices, int32.
+    cost : array of shape (n,)
+        ``u_i > 0``.
+    n_classes : int
+    loss : ScoreLoss
+    penalty : Penalty
+    fit_intercept : bool
+    """
+
+    X: Any
+    y: NDArray[np.int32]
+    cost: Array
+    n_classes: int
+    loss: ScoreLoss
+    penalty: Penalty
+    fit_intercept: bool
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    def primal(self, W: Array, b: Array) -> float:
+        """F of a machine; the scores are formed block by block."""
+        total = 0.0
+        for block in self._blocks():
+            S = np.asarray(self.X[block] @ W, dtype=np.float64) + b
+            total += float(self.cost[block] @ self.loss.value(S, self.y[block]))
+        return total + self.penalty.value(W)
+
+    def dual(self, T: Array) -> float:
+        """D of the derivatives T; minus infinity where they are not feasible."""
+        sums = np.abs(T.sum(axis=0)).max()
+        if self.fit_intercept and sums > 1e-9 * max(1.0, float(self.cost.sum())):
+            return -np.inf
+        losses = self.loss.conjugate(T / self.cost[:, None], self.y)
+        return -float(self.cost @ losses) - self.penalty.conjugate(-np.asarray(self.X.T @ T))
+
+    def trivial_value(self) -> float:
+        """F of the machine that gives all classes the same score."""
+        zeros = np.zeros((1, self.n_classes))
+        return float(self.cost.sum() * self.loss.value(zeros, np.zeros(1, dtype=np.int32))[0])
+
+    def _blocks(self) -> Iterator[slice]:
+        step = max(1, _BLOCK_ENTRIES // self.n_classes)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, start + step)

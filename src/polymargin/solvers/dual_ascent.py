@@ -1,0 +1,190 @@
+"""Dual block-coordinate ascent for machines with ``R = 1/2 |W|^2`` and an exact row sub-problem.
+
+The loop itself is native (``_core/dual_loop.hpp``); here is what surrounds it: when to look at the true gap, the
+proximal-point loop that leaves an intercept unpenalised, and the certificate.
+
+Off-class duals ``a_il >= 0`` make the machine: ``tau_iy = sum_l a_il``, ``tau_il = -a_il``, ``W = X' tau``.
+
+    P = sum_i u_i loss_i + 1/2 |W|^2        D = sum_il a_il - 1/2 |W|^2        (free intercept: sum_i tau_ik = 0)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin._core import native
+from polymargin.certificate import Certificate, Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.flows import balancing_factors
+
+Array = NDArray[np.float64]
+
+
+class SparseDuals(NamedTuple):
+    """Non-zero off-class duals, row by row: entries ``starts[i]:starts[i + 1]`` belong to row i."""
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.int32]
+    values: Array
+
+
+class Solution(NamedTuple):
+    """A solved problem: class vectors ``W (d, c)``, offsets ``b (c,)``, duals and the certificate."""
+
+    W: Array
+    b: Array
+    duals: SparseDuals
+    certificate: Certificate
+
+
+class WarmStart(NamedTuple):
+    """Feasible duals and offsets to start from."""
+
+    duals: SparseDuals
+    W: Array
+    b: Array
+
+
+def dual_ascent(
+    problem: Problem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    start: WarmStart | None = None,
+) -> Solution:
+    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up."""
+    loop = open_loop(problem, seed)
+    budget = max_iter * problem.n_rows
+    ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
+    W, b = ascend(problem, loop, ledger, budget, n_threads, start)
+    n_iter = min(max_iter, -(-loop.visits // problem.n_rows))
+    return Solution(W, b, SparseDuals(*loop.duals()), ledger.close(n_iter))
+
+
+def open_loop(problem: Problem, seed: int) -> Any:
+    """The native loop for this problem's storage and loss."""
+    if problem.loss.row_problem is None or not problem.penalty.identity_hessian:
+        raise TypeError(
+            f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
+            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
+        )
+    X, name = problem.X, problem.loss.row_problem
+    if not sparse.issparse(X):
+        return native.dense(name, X, problem.y, problem.cost, problem.n_classes, False, seed)
+    # Waiting times pay on sparse rows, where few rows matter at a time; on dense data they cost more than they save.
+    arrays = (X.data, X.indices, X.indptr)
+    return native.csr(name, *arrays, X.shape[1], problem.y, problem.cost, problem.n_classes, True, seed)
+
+
+def _without_intercept(
+    problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
+) -> tuple[Array, Array]:
+    if start is not None:
+        loop.set_duals(*start.duals)
+    while True:
+        loop.ascend(budget - loop.visits, ledger.tol)
+        half_norm = 0.5 * loop.squared_norm
+        ledger.add(half_norm + loop.loss(n_threads), loop.dual_sum - half_norm, loop.visits // problem.n_rows)
+        if ledger.done or loop.visits >= budget:
+            return loop.weights(), np.zeros(problem.n_classes)
+        loop.restore()
+
+
+def _with_free_intercept(
+    problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
+) -> tuple[Array, Array]:
+    """Proximal-point loop on b: ascend for some epochs, move the centre of ``(rho/2) |b - centre|^2`` to b, repeat.
+
+    A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
+    The centres form a fixed-point iteration in c numbers, which Anderson's extrapolation shortens.
+    """
+    means, mean_square = _centre_and_spread(problem.X)
+    inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
+    loop.start_intercept(means, inverse_rho)
+    if start is not None:
+        loop.set_duals(*start.duals)
+        loop.move_centre(start.b + means @ start.W)
+    extrapolate = _Anderson()
+    W, b = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
+    outer = next_check = 0
+    while True:
+        loop.ascend(min(10 * problem.n_rows, budget - loop.visits), 0.3 * ledger.tol)
+        outer += 1
+        out_of_budget = loop.visits >= budget
+        if outer >= next_check or out_of_budget:
+            primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
+            if ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows):
+                W, b = loop.weights(), loop.intercepts()
+            if ledger.done or out_of_budget:
+                return W, b
+            next_check = outer + max(1, outer // 8)
+        loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
+        loop.restore()
+
+
+def _balanced_dual(loop: Any) -> float:
+    """Dual value of the loop's duals after a repair to ``sum_i tau_ik = 0``; anything else proves nothing here.
+
+    The duals are multiplied by one factor for each pair of classes, then shrunk into the polytope or further, to the best
+    point of the ray.
+    """
+    room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
+    t = min(room, total / squared_norm) if squared_norm > 0.0 else room
+    return t * total - 0.5 * t * t * squared_norm
+
+
+def _centre_and_spread(X: Any) -> tuple[Array, float]:
+    """Column means and the mean squared distance of the rows from them.
+
+    The means only precondition, so the precision of X is enough for them.
+    """
+    n = X.shape[0]
+    if sparse.issparse(X):
+        means = X.T @ np.full(n, 1.0 / n, dtype=X.dtype)
+        squares = float(np.einsum("i,i->", X.data, X.data, dtype=np.float64))
+    else:
+        means = X.mean(axis=0)
+        squares = sum(float(np.einsum("ij,ij->", X[s], X[s], dtype=np.float64)) for s in _slices(n))
+    means = np.asarray(means, dtype=np.float64)
+    return means, max(0.0, squares / n - float(means @ means))
+
+
+def _slices(n: int, step: int = 4096) -> list[slice]:
+    return [slice(i, i + step) for i in range(0, n, step)]
+
+
+class _Anderson:
+    """Anderson's extrapolation (type II) of the fixed-point iteration ``x <- x + f(x)`` with a short memory.
+
+    A proposal many times longer than the plain step is distrusted and replaced by it.
+    """
+
+    def __init__(self, memory: int = 5, longest: float = 20.0):
+        self._points: deque[Array] = deque(maxlen=memory + 1)
+        self._steps: deque[Array] = deque(maxlen=memory + 1)
+        self._longest = longest
+
+    def __call__(self, x: Array, f: Array) -> Array:
+        self._points.append(x)
+        self._steps.append(f)
+        plain = x + f
+        if len(self._points) < 2:
+            return plain
+        dF = np.diff(np.asarray(self._steps), axis=0)
+        dX = np.diff(np.asarray(self._points), axis=0)
+        gram = dF @ dF.T
+        ridge = 1e-10 * np.trace(gram)
+        if not ridge > 0.0:
+            return plain
+        weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), dF @ f)
+        proposal = plain - (dX + dF).T @ weights
+        if np.abs(proposal - x).max() > self._longest * np.abs(f).max():
+            return plain
+        return proposal

@@ -1,0 +1,116 @@
+"""Checks of parameters and targets whose errors name the argument, the value and what would work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
+
+KERNELS = ("linear",)
+_LARGEST = 1e75  # squares of larger entries overflow when they are summed and multiplied by C
+
+
+def positive(name: str, value: Any, hint: str) -> float:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number greater than 0 ({hint}).")
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int, hint: str) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be an integer of at least {least} ({hint}).")
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be True or False.")
+    return bool(value)
+
+
+def thread_count(n_jobs: Any) -> int:
+    """Threads for ``n_jobs``: None means 1, -1 all processors, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs={n_jobs!r} is not valid: n_jobs must be None, a positive integer, or -1 for all processors.")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+
+
+def class_weights(class_weight: Any, classes: NDArray[Any], y: NDArray[Any], sample_weight: NDArray[Any]) -> NDArray[np.float64]:
+    """One weight per class, from None, "balanced" or a dictionary with class labels as keys."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight={class_weight!r} is not valid: use None, 'balanced' or a dict {{class: weight}}.")
+        # "balanced" counts a row of weight 2 as two rows
+        counts = np.bincount(np.searchsorted(classes, y), weights=sample_weight, minlength=len(classes))
+        return np.asarray(counts.sum() / (len(classes) * counts))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight={class_weight!r} is not valid: use None, 'balanced' or a dict {{class: weight}}.")
+    known = set(classes.tolist())
+    unknown = [key for key in class_weight if key not in known]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown!r}, but the classes in y are {classes.tolist()!r}.")
+    for key, weight in class_weight.items():
+        positive(f"class_weight[{key!r}]", weight, "leave a class's rows out to ignore it")
+    return np.asarray(compute_class_weight(dict(class_weight), classes=classes, y=y), dtype=np.float64)
+
+
+def sample_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    """Non-negative, finite weights, one per row."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_rows, float(sample_weight))
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("sample_weight must hold numbers, one per row of X.") from error
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar: sample_weight has shape {weights.shape}.")
+    if len(weights) != n_rows:
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row of X.")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity; weights must be finite numbers >= 0.")
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight contains negative values (the lowest is {weights.min():g}); weights must be >= 0."
+        )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight is zero for every row; at least two classes need rows of positive weight.")
+    return weights
+
+
+def check_kernel(kernel: Any) -> None:
+    """Only the linear kernel is there so far."""
+    names = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
+    if kernel in KERNELS:
+        return
+    if callable(kernel) or kernel in names:
+        raise NotImplementedError(
+            f"kernel={kernel!r} is not available yet: only kernel='linear' is. Until then, map the features first, e.g. "
+            "make_pipeline(sklearn.kernel_approximation.Nystroem(), ...)."
+        )
+    raise ValueError(f"kernel={kernel!r} is not valid: use one of {', '.join(map(repr, names))}, or a callable.")
+
+
+def check_magnitude(X: Any) -> None:
+    """Entries so large that their squares overflow cannot be fitted."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    if largest > _LARGEST:
+        raise ValueError(
+            f"X has entries as large as {largest:.3g}, whose squares overflow; scale the columns first, e.g. with "
+            "sklearn.preprocessing.StandardScaler."
+        )

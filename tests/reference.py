@@ -1,0 +1,197 @@
+"""The optimum of each convex machine from an interior-point solver, and F written a second time in NumPy.
+
+Nothing here imports polymargin. The scale is the library's own:
+
+    F(W, b) = C * sum_i v_i * loss_i(S_i) + R(W, b),    S = X W + 1 b',    b not penalised.
+
+``REFERENCES[name](X, y, C, sample_weight, fit_intercept)`` returns F, evaluated here, at the solver's
+point. It is an upper bound of the optimum, whatever the solver's accuracy: a fit that is ``gap`` away from
+the optimum must not exceed it by more than ``gap``, and no valid dual value may exceed it at all.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+# -- F, once more ------------------------------------------------------------------------------------------
+
+
+def _pair_slacks(S: Array, y: NDArray[np.intp]) -> Array:
+    """1 - (s_y - s_k) for every k, and -inf at k = y."""
+    rows = np.arange(len(y))
+    slacks = 1.0 - (S[rows, y][:, None] - S)
+    slacks[rows, y] = -np.inf
+    return slacks
+
+
+def crammer_singer_loss(S: Array, y: NDArray[np.intp]) -> Array:
+    return np.maximum(_pair_slacks(S, y).max(axis=1), 0.0)
+
+
+def weston_watkins_loss(S: Array, y: NDArray[np.intp]) -> Array:
+    return np.maximum(_pair_slacks(S, y), 0.0).sum(axis=1)
+
+
+def half_squared_norm(W: Array) -> float:
+    return 0.5 * float(np.sum(W * W))
+
+
+class Machine(NamedTuple):
+    loss: Callable[[Array, NDArray[np.intp]], Array]
+    penalty: Callable[[Array], float]
+
+
+MACHINES = {
+    "CrammerSingerSVC": Machine(crammer_singer_loss, half_squared_norm),
+    "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
+}
+
+
+def dense64(X: Any) -> Array:
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+
+def row_weights(y: ArrayLike, sample_weight: ArrayLike | None = None, class_weight: Any = None) -> Array:
+    """v_i = sample weight x class weight; "balanced" counts a row as often as its weight says."""
+    labels, codes = np.unique(np.asarray(y), return_inverse=True)
+    v = np.ones(len(codes)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    if class_weight is None:
+        return v
+    if class_weight == "balanced":
+        present = np.bincount(codes, weights=v)
+        return v * (v.sum() / (len(labels) * present))[codes]
+    return v * np.array([class_weight.get(label, 1.0) for label in labels.tolist()])[codes]
+
+
+def objective(
+    name: str,
+    class_vectors: Array,
+    class_offsets: Array,
+    X: Any,
+    y: ArrayLike,
+    C: float,
+    v: ArrayLike | None = None,
+) -> float:
+    """F of the machine ``name`` with rows of ``class_vectors`` = columns of W."""
+    codes = np.unique(np.asarray(y), return_inverse=True)[1]
+    weights = row_weights(y, v)
+    vectors = np.asarray(class_vectors, dtype=np.float64)
+    S = dense64(X) @ vectors.T + np.asarray(class_offsets, dtype=np.float64)
+    machine = MACHINES[name]
+    return C * float(weights @ machine.loss(S, codes)) + machine.penalty(vectors)
+
+
+# -- the optimum, by Clarabel on matrices assembled here ----------------------------------------------------
+
+
+class Optimum(NamedTuple):
+    value: float  # F at the solver's point, evaluated above
+    lower: float  # the solver's dual value: a lower bound, to its accuracy
+    class_vectors: Array
+    class_offsets: Array
+
+
+def _solve_quadratic(P: sp.csc_matrix, q: Array, A: sp.csc_matrix, b: Array) -> tuple[Array, float]:
+    """min 1/2 z'Pz + q'z subject to A z <= b."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
+    solver = clarabel.DefaultSolver(P, q, A, b, [clarabel.NonnegativeConeT(len(b))], settings)
+    solution = solver.solve()
+    assert str(solution.status) in ("Solved", "AlmostSolved"), solution.status
+    return np.asarray(solution.x), float(solution.obj_val_dual)
+
+
+def hinge_optimum(
+    name: str,
+    X: Any,
+    y: ArrayLike,
+    C: float,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+) -> Optimum:
+    """Variables: W, b (the last one 0: one constant is free) and one slack per row (CS) or per pair (WW)."""
+    X, y, v = dense64(X), np.asarray(y), row_weights(y, sample_weight)
+    codes = np.unique(y, return_inverse=True)[1]
+    kept = v > 0
+    rows_X, rows_y, rows_v = X[kept], codes[kept], v[kept]
+    d, c = X.shape[1], int(codes.max()) + 1
+
+    i, k = np.nonzero(np.arange(c)[None, :] != rows_y[:, None])  # the pairs (row, wrong class)
+    pair = np.arange(len(i))
+    on_W = np.zeros((len(i), c, d))  # s_k - s_y
+    on_W[pair, k] += rows_X[i]
+    on_W[pair, rows_y[i]] -= rows_X[i]
+    on_b = np.zeros((len(i), c))
+    on_b[pair, k] += 1.0
+    on_b[pair, rows_y[i]] -= 1.0
+    on_b = on_b[:, : c - 1] if fit_intercept else on_b[:, :0]
+    slack_of_pair, slack_weight = (i, rows_v) if name == "CrammerSingerSVC" else (pair, rows_v[i])
+    n_slacks, n_offsets = len(slack_weight), on_b.shape[1]
+
+    on_slack = sp.csc_matrix((-np.ones(len(i)), (pair, slack_of_pair)), shape=(len(i), n_slacks))
+    left = sp.hstack([sp.csc_matrix(on_W.reshape(len(i), c * d)), sp.csc_matrix(on_b), on_slack])
+    non_negative = sp.hstack([sp.csc_matrix((n_slacks, c * d + n_offsets)), -sp.identity(n_slacks)])
+    A = sp.csc_matrix(sp.vstack([left, non_negative]))
+    P = sp.csc_matrix(sp.diags(np.r_[np.ones(c * d), np.zeros(n_offsets + n_slacks)]))
+    q = np.r_[np.zeros(c * d + n_offsets), C * slack_weight]
+    z, lower = _solve_quadratic(P, q, A, np.r_[-np.ones(len(i)), np.zeros(n_slacks)])
+
+    vectors = z[: c * d].reshape(c, d)
+    offsets = np.zeros(c)
+    offsets[:n_offsets] = z[c * d : c * d + n_offsets]
+    return Optimum(objective(name, vectors, offsets, X, y, C, v), lower, vectors, offsets)
+
+
+def crammer_singer(
+    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
+) -> float:
+    return hinge_optimum("CrammerSingerSVC", X, y, C, sample_weight, fit_intercept).value
+
+
+def weston_watkins(
+    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
+) -> float:
+    return hinge_optimum("WestonWatkinsSVC", X, y, C, sample_weight, fit_intercept).value
+
+
+REFERENCES: dict[str, Callable[..., float]] = {
+    "CrammerSingerSVC": crammer_singer,
+    "WestonWatkinsSVC": weston_watkins,
+}
+
+
+# -- the same optimum from CVXPY: slow to build, so only a few problems use it, to check the assembly above --
+
+
+def cvxpy_optimum(
+    name: str,
+    X: Any,
+    y: ArrayLike,
+    C: float,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+) -> float:
+    import cvxpy as cp
+
+    X, codes, v = dense64(X), np.unique(np.asarray(y), return_inverse=True)[1], row_weights(y, sample_weight)
+    n, c = len(codes), int(codes.max()) + 1
+    W, b = cp.Variable((X.shape[1], c)), cp.Variable((1, c))
+    own = np.eye(c)[codes]
+    S = X @ W + np.ones((n, 1)) @ b
+    violation = (1 - own) + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c))
+    if name == "CrammerSingerSVC":  # the own column is 0, so the maximum is never negative
+        loss = cp.max(violation, axis=1)
+    else:
+        loss = cp.sum(cp.pos(violation), axis=1)
+    F = C * (v @ loss) + 0.5 * cp.sum_squares(W)
+    problem = cp.Problem(cp.Minimize(F), [] if fit_intercept else [b == 0])
+    return float(problem.solve(solver=cp.CLARABEL))

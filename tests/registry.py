@@ -1,0 +1,113 @@
+"""Every public estimator, found in ``polymargin.__all__``: a new machine is tested as soon as it is public.
+
+What a test needs to know about a machine is read from the machine. The one thing to declare is a
+class attribute ``_convex = False`` where the objective is not convex; convex machines declare nothing,
+and need a line in ``reference.REFERENCES``.
+"""
+
+import inspect
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+
+import polymargin
+
+# Machines whose R allows one vector to be added to every w_k: they report the one with sum zero.
+CENTRED_VECTORS = {"CrammerSingerSVC", "WestonWatkinsSVC", "M3SVC", "MarginDistributionSVC"}
+
+# Machines with R = 1/2 |W|^2 and a convex loss: the optimal W is unique.
+HALF_SQUARED_NORM = {"CrammerSingerSVC", "WestonWatkinsSVC"}
+
+
+def all_estimators() -> list[type[BaseEstimator]]:
+    """The public estimator classes, in the order of ``polymargin.__all__``."""
+    public = (getattr(polymargin, name) for name in polymargin.__all__)
+    return [
+        thing
+        for thing in public
+        if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and not inspect.isabstract(thing)
+    ]
+
+
+def is_convex(machine: type[BaseEstimator]) -> bool:
+    return bool(getattr(machine, "_convex", True))
+
+
+def has_free_intercept(machine: type[BaseEstimator]) -> bool:
+    return "fit_intercept" in machine().get_params()
+
+
+def supports_multilabel(machine: type[BaseEstimator]) -> bool:
+    return bool(get_tags(machine()).classifier_tags.multi_label)
+
+
+def has_centred_vectors(machine: type[BaseEstimator]) -> bool:
+    return machine.__name__ in CENTRED_VECTORS
+
+
+def convex_estimators() -> list[type[BaseEstimator]]:
+    return [machine for machine in all_estimators() if is_convex(machine)]
+
+
+def _intercept_settings(machine: type[BaseEstimator]) -> Iterator[dict[str, Any]]:
+    yield {}
+    if has_free_intercept(machine):
+        yield {"fit_intercept": False}
+
+
+def variants() -> list[Any]:
+    """(machine, parameters) for ``pytest.mark.parametrize``: with and without intercept."""
+    return [
+        pytest.param(machine, params, id=f"{machine.__name__}{'-no_intercept' if params else ''}")
+        for machine in all_estimators()
+        for params in _intercept_settings(machine)
+    ]
+
+
+each_machine = pytest.mark.parametrize("machine", all_estimators(), ids=lambda machine: machine.__name__)
+each_convex = pytest.mark.parametrize("machine", convex_estimators(), ids=lambda machine: machine.__name__)
+each_variant = pytest.mark.parametrize("machine, params", variants())
+
+
+def slack(*fitted: BaseEstimator) -> float:
+    """How far apart the objectives of fits of one and the same problem may be: what they certify themselves.
+
+    A convex machine is within its gap of the optimum; a non-convex one only stopped descending.
+    """
+    if is_convex(type(fitted[0])):
+        return sum(est.certificate_.gap for est in fitted) + 1e-12 * abs(fitted[0].objective_)
+    return 1e-3 * abs(fitted[0].objective_)
+
+
+def assert_same_machine(first: BaseEstimator, second: BaseEstimator, X: Any) -> None:
+    """Two fits of one problem, however it was put: equally good, and equal where the optimum is unique."""
+    assert abs(first.objective_ - second.objective_) <= slack(first, second), (
+        first.certificate_,
+        second.certificate_,
+    )
+    agreement = np.mean(first.predict(X) == second.predict(X))
+    assert agreement >= 0.99, agreement
+    if type(first).__name__ in HALF_SQUARED_NORM:
+        # F grows from its minimum by at least half the squared distance from the optimal W, which is unique
+        distance = np.linalg.norm(first.class_vectors_ - second.class_vectors_)
+        radius = sum(np.sqrt(2 * max(est.certificate_.gap, 0.0)) for est in (first, second))
+        assert distance <= radius + 1e-7 * np.linalg.norm(first.class_vectors_), (distance, radius)
+
+
+def run_python(code: str, *arguments: str, timeout: float = 120.0) -> str:
+    """Run a script in a fresh interpreter, where it may crash, hang or grow; returns what it printed."""
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout

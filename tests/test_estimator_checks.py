@@ -1,0 +1,67 @@
+"""scikit-learn's own checks, over every public estimator: default parameters, and no intercept."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from registry import all_estimators, each_machine, has_free_intercept
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+# check_class_weight_classifiers weighs one class up and wants it to win nearly everywhere: a half-space
+# through the origin cannot, so that check is about the intercept.
+NEEDS_INTERCEPT = {"check_class_weight_classifiers"}
+
+
+def check_name(check: Any) -> str:
+    return getattr(check, "func", check).__name__
+
+
+def run_check(estimator: Any, check: Any) -> None:
+    """The two checks that compare decisions at 1e-7 need an optimum that is that close: tol=1e-12."""
+    if check_name(check).startswith("check_sample_weight_equivalence"):
+        estimator = clone(estimator).set_params(tol=1e-12)
+    check(estimator)
+
+
+def checks_without_intercept() -> Iterator[Any]:
+    for machine in filter(has_free_intercept, all_estimators()):
+        for estimator, check in estimator_checks_generator(machine(fit_intercept=False)):
+            if check_name(check) not in NEEDS_INTERCEPT:
+                yield estimator, check
+
+
+def readable(value: Any) -> str:
+    return check_name(value) if callable(value) else repr(value).replace(" ", "")
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial solution")  # one check gives a class the weight 1000
+@parametrize_with_checks([machine() for machine in all_estimators()])
+def test_scikit_learn_checks(estimator, check):
+    run_check(estimator, check)
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial solution")
+@pytest.mark.parametrize("estimator, check", list(checks_without_intercept()), ids=readable)
+def test_scikit_learn_checks_without_intercept(estimator, check):
+    run_check(estimator, check)
+
+
+@each_machine
+def test_the_sample_weight_checks_are_among_them(machine):
+    names = [check_name(check) for _, check in estimator_checks_generator(machine())]
+    assert sum(name.startswith("check_sample_weight_equivalence") for name in names) == 2
+    assert len(names) > 40 and NEEDS_INTERCEPT <= set(names)
+
+
+@each_machine
+def test_defaults_are_those_of_the_public_contract(machine):
+    common = {
+        **{"C": 1.0, "kernel": "linear", "gamma": "scale", "degree": 3, "coef0": 0.0, "n_components": None},
+        **{"fit_intercept": True, "tol": 1e-4, "max_iter": 1000, "class_weight": None, "warm_start": False},
+        **{"n_jobs": None, "verbose": 0, "random_state": None},
+    }
+    params = machine().get_params()
+    if not has_free_intercept(machine):  # its biases are part of it
+        del common["fit_intercept"]
+    assert {name: params[name] for name in common} == common

@@ -1,0 +1,195 @@
+"""Against an interior-point solver: the objective is the optimum, and the certificate does not flatter."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference import MACHINES, REFERENCES, cvxpy_optimum, dense64, hinge_optimum, objective, row_weights
+from registry import all_estimators, convex_estimators, each_convex, has_free_intercept
+
+N_PROBLEMS = 200
+
+
+@dataclass(frozen=True)
+class Problem:
+    X: Any
+    y: np.ndarray
+    C: float
+    sample_weight: np.ndarray | None
+    class_weight: Any
+    fit_intercept: bool
+    single: bool  # float32
+    duplicates: bool
+    wide: bool  # n < d
+
+    @property
+    def v(self) -> np.ndarray:
+        return row_weights(self.y, self.sample_weight, self.class_weight)
+
+
+def random_problem(seed: int) -> Problem:
+    """2-8 classes; the other features of the problem go through all their combinations with the seed."""
+    rng = np.random.default_rng(seed)
+    c = 2 + seed % 7
+    fit_intercept, sparse, single, weighted, duplicates, wide = (bool(seed >> bit & 1) for bit in range(6))
+    n = int(rng.integers(3 * c, (4 if wide else 8) * c))
+    d = n + 3 if wide else int(rng.integers(2, min(9, n)))
+    y = np.r_[np.arange(c), rng.integers(0, c, n - c)]
+    X = rng.uniform(0.3, 2.0) * rng.standard_normal((c, d))[y] / np.sqrt(d) ** wide + rng.standard_normal(
+        (n, d)
+    )
+    if duplicates:  # the same row again, sometimes under another label
+        X[n // 2 :] = X[rng.integers(0, n // 2, n - n // 2)]
+    if sparse:
+        X *= rng.random((n, d)) < 0.5
+    sample_weight = None
+    if weighted:
+        sample_weight = rng.uniform(0.1, 3.0, n)
+        sample_weight[c:][rng.random(n - c) < 0.15] = 0.0
+    class_weight = [None, "balanced", {0: 0.3, c - 1: 4.0}][int(rng.integers(3))]
+    X = X.astype(np.float32 if single else np.float64)
+    labels = (
+        np.array(["c", "a", "b", "h", "e", "d", "g", "f"])[:c]
+        if seed % 5 == 4 and class_weight is None
+        else None
+    )
+    return Problem(
+        X=sp.csr_array(X) if sparse else X,
+        y=y if labels is None else labels[y],
+        C=float(10 ** rng.uniform(-2, 1 if single else 2)),
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+        fit_intercept=fit_intercept,
+        single=single,
+        duplicates=duplicates,
+        wide=wide,
+    )
+
+
+def rounding(problem: Problem, est: Any, F: float) -> float:
+    """How far two evaluations of F at the fitted W may be apart: W and X are float32 where X was."""
+    if not problem.single:
+        return 1e-10 * abs(F)
+    sizes = abs(dense64(problem.X)) @ abs(est.class_vectors_.T) + abs(est.class_offsets_)
+    pairs = len(est.classes_) - 1
+    return 1e-6 * abs(F) + 5e-7 * problem.C * pairs * float(
+        problem.v @ sizes.max(axis=1)
+    )
+
+
+def fit_problem(machine: type, problem: Problem) -> Any:
+    params = {"fit_intercept": problem.fit_intercept} if has_free_intercept(machine) else {}
+    tol = 5e-5 if problem.single else 1e-6
+    est = machine(C=problem.C, class_weight=problem.class_weight, tol=tol, **params)
+    est.set_params(max_iter=200_000, random_state=0)
+    return est.fit(problem.X, problem.y, sample_weight=problem.sample_weight)
+
+
+def test_every_convex_machine_has_a_reference():
+    missing = [machine.__name__ for machine in convex_estimators() if machine.__name__ not in REFERENCES]
+    assert not missing, f"add to reference.REFERENCES: {missing}"
+
+
+def test_the_random_problems_cover_what_they_promise():
+    problems = [random_problem(seed) for seed in range(N_PROBLEMS)]
+    assert {len(np.unique(p.y)) for p in problems} == set(range(2, 9))
+    traits = {
+        (p.fit_intercept, sp.issparse(p.X), p.single, p.sample_weight is not None, p.duplicates, p.wide)
+        for p in problems
+    }
+    assert len(traits) == 2**6
+    assert all((p.X.shape[0] < p.X.shape[1]) == p.wide for p in problems)
+    assert {type(p.class_weight) for p in problems} == {type(None), str, dict}
+    assert min(p.C for p in problems) < 0.015 and max(p.C for p in problems) > 70
+    assert any(p.y.dtype.kind == "U" for p in problems)
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial solution")  # the small C's are meant
+@pytest.mark.parametrize("seed", range(N_PROBLEMS))
+@each_convex
+def test_optimum_and_honest_gap(machine, seed):
+    problem = random_problem(seed)
+    name, v = machine.__name__, problem.v
+    est = fit_problem(machine, problem)
+    certificate = est.certificate_
+    F_star = REFERENCES[name](problem.X, problem.y, problem.C, v, problem.fit_intercept)
+    F = objective(name, est.class_vectors_, est.class_offsets_, problem.X, problem.y, problem.C, v)
+    error = rounding(problem, est, F)
+
+    assert certificate.primal == pytest.approx(F, abs=error)
+    assert est.objective(problem.X, problem.y, problem.sample_weight) == pytest.approx(F, abs=error)
+    assert est.objective_ == certificate.primal
+
+    assert abs(F - F_star) <= (1e-4 if problem.single else 1e-5) * F_star
+    assert F - F_star <= certificate.gap + error, "the gap is smaller than the true suboptimality"
+    assert F >= F_star - 1e-7 * F_star - error, "below the optimum"
+    assert certificate.dual <= F_star + 1e-10 * F_star, "the dual value is above the optimum"
+
+    assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, abs=1e-12 * abs(F))
+    assert certificate.status == "optimal" and certificate.gap <= certificate.tol * abs(certificate.primal)
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial solution")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_iter", [1, 3])
+@pytest.mark.parametrize("seed", range(24))
+@each_convex
+def test_gap_is_honest_before_convergence(machine, seed, max_iter):
+    """The certificate of an interrupted solve is a bound too, with a free intercept above all."""
+    problem = random_problem(seed)
+    params = {"fit_intercept": problem.fit_intercept} if has_free_intercept(machine) else {}
+    est = machine(
+        C=problem.C, class_weight=problem.class_weight, tol=1e-9, max_iter=max_iter, random_state=0, **params
+    )
+    est.fit(problem.X, problem.y, sample_weight=problem.sample_weight)
+    name, certificate = machine.__name__, est.certificate_
+    F = objective(name, est.class_vectors_, est.class_offsets_, problem.X, problem.y, problem.C, problem.v)
+    F_star = REFERENCES[name](problem.X, problem.y, problem.C, problem.v, problem.fit_intercept)
+    error = rounding(problem, est, F)
+    assert certificate.primal == pytest.approx(F, abs=error)
+    assert F - F_star <= certificate.gap + error
+    assert certificate.dual <= F_star + 1e-10 * F_star
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])
+@each_convex
+def test_tol_is_a_relative_gap(machine, overlapping, tol):
+    X, y = overlapping
+    certificate = machine(tol=tol, max_iter=200_000, random_state=0).fit(X, y).certificate_
+    F_star = REFERENCES[machine.__name__](X, y, 1.0)
+    assert certificate.tol == tol
+    assert certificate.rel_gap == pytest.approx(certificate.gap / abs(certificate.primal))
+    assert certificate.rel_gap <= tol
+    assert -1e-8 * F_star <= certificate.primal - F_star <= certificate.gap + 1e-12 * F_star
+
+
+@pytest.mark.parametrize("name", ["CrammerSingerSVC", "WestonWatkinsSVC"])
+def test_golden_value_iris(name, iris):
+    X, y = iris
+    machine = {machine.__name__: machine for machine in all_estimators()}[name]
+    assert REFERENCES[name](X, y, 1.0) == pytest.approx(16.916106, abs=2e-6)
+    est = machine(C=1.0, tol=1e-8, max_iter=200_000, random_state=0).fit(X, y)
+    assert est.objective_ == pytest.approx(16.916106, abs=2e-6)
+    assert machine(C=1.0, random_state=0).fit(X, y).objective_ == pytest.approx(16.916106, rel=1.1e-4)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 8, 11, 27, 40])
+@pytest.mark.parametrize("name", sorted(set(REFERENCES) & {"CrammerSingerSVC", "WestonWatkinsSVC"}))
+def test_assembled_reference_equals_cvxpy(name, seed):
+    problem = random_problem(seed)
+    arguments = (problem.X, problem.y, problem.C, problem.v, problem.fit_intercept)
+    optimum = hinge_optimum(name, *arguments)
+    assert optimum.value == pytest.approx(cvxpy_optimum(name, *arguments), rel=1e-6)
+    assert optimum.value == pytest.approx(optimum.lower, rel=1e-7)
+
+
+def test_numpy_objective_by_hand():
+    """Class 0 scores (2, 1, 0): no loss. Class 2 scores (1, 0.5, 0): 1 + 1 and 1 + 0.5 too low."""
+    S, y = np.array([[2.0, 1.0, 0.0], [1.0, 0.5, 0.0]]), np.array([0, 2])
+    np.testing.assert_allclose(MACHINES["CrammerSingerSVC"].loss(S, y), [0.0, 2.0])
+    np.testing.assert_allclose(MACHINES["WestonWatkinsSVC"].loss(S, y), [0.0, 2.0 + 1.5])
+    X, labels, vectors = np.array([[1.0], [0.5]]), np.array(["a", "b"]), np.array([[2.0], [1.0]])
+    F = objective("CrammerSingerSVC", vectors, np.array([0.0, 0.25]), X, labels, 10.0, np.array([1.0, 3.0]))
+    assert F == pytest.approx(10.0 * (1 * (1 - (2 - 1.25)) + 3 * (1 - (0.75 - 1.0))) + 0.5 * (4 + 1))
