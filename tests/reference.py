@@ -188,10 +188,8 @@ def cvxpy_optimum(
     own = np.eye(c)[codes]
     S = X @ W + np.ones((n, 1)) @ b
     violation = (1 - own) + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c))
-    if name == "CrammerSingerSVC":  # the own column is 0, so the maximum is never negative
-        loss = cp.max(violation, axis=1)
-    else:
-        loss = cp.sum(cp.pos(violation), axis=1)
+    # the own column is 0: the maximum is never negative, the sum has no own part
+    loss = cp.max(violation, axis=1) if name == "CrammerSingerSVC" else cp.sum(cp.pos(violation), axis=1)
     F = C * (v @ loss) + 0.5 * cp.sum_squares(W)
     problem = cp.Problem(cp.Minimize(F), [] if fit_intercept else [b == 0])
     return float(problem.solve(solver=cp.CLARABEL))

@@ -86,14 +86,24 @@ def slack(*fitted: BaseEstimator) -> float:
     return 1e-3 * abs(fitted[0].objective_)
 
 
+def has_clear_winner(est: BaseEstimator, X: Any) -> np.ndarray:
+    """Rows whose best score leads by more than 1 % of the largest."""
+    scores = est.decision_function(X)
+    if scores.ndim == 1:
+        return np.abs(scores) > 0.01 * np.abs(scores).max()
+    best = np.sort(scores, axis=1)
+    return best[:, -1] - best[:, -2] > 0.01 * np.abs(scores).max()
+
+
 def assert_same_machine(first: BaseEstimator, second: BaseEstimator, X: Any) -> None:
     """Two fits of one problem, however it was put: equally good, and equal where the optimum is unique."""
     assert abs(first.objective_ - second.objective_) <= slack(first, second), (
         first.certificate_,
         second.certificate_,
     )
-    agreement = np.mean(first.predict(X) == second.predict(X))
-    assert agreement >= 0.99, agreement
+    clear = has_clear_winner(first, X)  # the others may tie at the optimum, and rounding decides
+    np.testing.assert_array_equal(first.predict(X)[clear], second.predict(X)[clear])
+    assert clear.mean() > 0.5
     if type(first).__name__ in HALF_SQUARED_NORM:
         # F grows from its minimum by at least half the squared distance from the optimal W, which is unique
         distance = np.linalg.norm(first.class_vectors_ - second.class_vectors_)

@@ -104,10 +104,11 @@ def test_kernels_that_are_not_there_yet_say_so(machine, kernel, iris):
 
 
 @each_machine
-def test_n_components_needs_a_kernel(machine, iris):
-    """No parameter is silently ignored: Nystroem of a linear kernel is an error."""
-    with pytest.raises((ValueError, NotImplementedError), match=names("n_components", "10")):
-        machine(n_components=10).fit(*iris)
+def test_n_components_of_a_linear_kernel_is_not_silently_ignored(machine, iris):
+    """A warning and not an error, because scikit-learn's checks set it wherever it exists."""
+    with pytest.warns(UserWarning, match=names("n_components", "10")):
+        est = machine(n_components=10, random_state=0).fit(*iris)
+    np.testing.assert_array_equal(est.class_vectors_, machine(random_state=0).fit(*iris).class_vectors_)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +154,8 @@ def test_class_weight_zero_leaves_a_class_empty(machine, iris):
         (lambda w: 0 * w, "zero"),
         (lambda w: w[:-1], "149"),
         (lambda w: np.r_[w, 1.0], "151"),
-        (lambda w: w[:, None] * np.ones((1, 2)), "2D"),
-        (lambda w: np.array(["heavy"] * len(w)), "heavy"),
+        (lambda w: w[:, None] * np.ones((1, 2)), "(150, 2)"),
+        (lambda w: np.array(["heavy"] * len(w)), "number"),
     ],
     ids=["all_negative", "one_negative", "nan", "inf", "all_zero", "short", "long", "2d", "text"],
 )
@@ -165,7 +166,7 @@ def test_bad_sample_weight_is_named(machine, change, word, iris):
     with pytest.raises((ValueError, TypeError)) as error:
         machine().fit(X, y, sample_weight=weights)
     message = str(error.value).lower()
-    assert re.search("sample.weight", message) or word == "heavy", message
+    assert re.search("sample.weight", message), message
     assert word.lower() in message, message
 
 
@@ -320,9 +321,7 @@ def test_unseen_and_misordered_feature_names_are_refused(machine, iris):
         est.predict(X)
 
 
-@pytest.mark.parametrize(
-    "damage", ["index too large", "index negative", "offsets fall", "offsets beyond the end"]
-)
+@pytest.mark.parametrize("damage", ["index too large", "index negative", "offsets fall", "offsets beyond the end"])
 @each_machine
 def test_broken_sparse_matrices_are_refused(machine, damage):
     """An error, not a read outside of the array."""
@@ -407,42 +406,55 @@ def test_identical_rows_with_different_labels(machine):
     assert est.objective_ == pytest.approx(REFERENCES[machine.__name__](X, y, 1.0), rel=1e-6)
 
 
+def fit_or_refusal(est, X, y):
+    """The fitted machine, or None if it refused; and everything it said on the way."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            est.fit(X, y)
+        except ValueError as refusal:
+            return None, str(refusal)
+    assert not [w for w in caught if issubclass(w.category, RuntimeWarning)]
+    return est, "\n".join(str(w.message) for w in caught)
+
+
 @pytest.mark.parametrize("factor", [1e150, 1e30, 1e6, 1e-6, 1e-30, 1e-150])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
 def test_badly_scaled_X_is_finite_or_a_clear_error(machine, params, container, factor, iris):
     """Never NaN, never silent: either an error about X, or a finite fit and a warning with advice."""
-    X, y = iris
-    X = container(factor * X)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            est = machine(random_state=0, max_iter=300, **params).fit(X, y)
-        except ValueError as error:
-            assert re.search(r"(?is)(?=.*\bX\b).*scal", str(error)), error
-            return
-        scores = est.decision_function(X)
-    for array in (est.class_vectors_, est.class_offsets_, scores, est.objective_, est.certificate_.primal):
-        assert np.isfinite(array).all()
-    assert est.n_iter_ <= 300
-    assert not [w for w in caught if issubclass(w.category, RuntimeWarning)]
-    if factor in (1e6, 1e-6):
-        assert est.certificate_.status == "optimal" or any("gap" in str(w.message) for w in caught)
+    X, y = container(factor * iris[0]), iris[1]
+    est, said = fit_or_refusal(machine(random_state=0, max_iter=300, **params), X, y)
     if not 1e-20 < factor < 1e20:
-        assert any(re.search("(?i)scal", str(w.message)) for w in caught), [str(w.message) for w in caught]
+        assert re.search("(?i)scal", said), said
+    if est is None:
+        assert re.search(r"\bX\b", said), said
+        return
+    for number in (est.class_vectors_, est.class_offsets_, est.decision_function(X), est.objective_):
+        assert np.isfinite(number).all()
+    assert est.n_iter_ <= 300
+    assert est.certificate_.status == "optimal" or "gap" in said
 
 
 @each_machine
 def test_float32_overflow_in_the_data_is_not_silent(machine, iris):
     """1e30 fits in float32, its square does not."""
-    X, y = iris
-    X = (1e30 * X).astype(np.float32)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            est = machine(random_state=0, max_iter=300).fit(X, y)
-        except ValueError as error:
-            assert re.search(r"(?is)(?=.*\bX\b).*scal", str(error)), error
-            return
-    assert np.isfinite(est.class_vectors_).all() and np.isfinite(est.objective_)
-    assert any(re.search("(?i)scal", str(w.message)) for w in caught)
+    X, y = (1e30 * iris[0]).astype(np.float32), iris[1]
+    est, said = fit_or_refusal(machine(random_state=0, max_iter=300), X, y)
+    assert re.search("(?i)scal", said), said
+    if est is not None:
+        assert np.isfinite(est.class_vectors_).all() and np.isfinite(est.objective_)
+
+
+@pytest.mark.filterwarnings("ignore:(?s).*(trivial solution|scal)")
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@each_convex
+def test_tiny_X_is_solved_too(machine, container, iris):
+    """Next to W = 0 the optimum is known, however little a row can move W: F loses less than 1e-12 of its value."""
+    X, y = container(1e-9 * iris[0]), iris[1]
+    params = {"fit_intercept": False} if has_free_intercept(machine) else {}
+    for settings in (params, {}):
+        est = machine(random_state=0, **settings).fit(X, y)
+        trivial = machine(random_state=0, **settings).fit(0.0 * X, y)
+        assert est.certificate_.status == "optimal"
+        assert est.objective_ == pytest.approx(trivial.objective_, rel=1e-4)

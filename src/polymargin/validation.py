@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 KERNELS = ("linear",)
@@ -35,6 +36,23 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name}={value!r} is not valid: {name} must be True or False.")
     return bool(value)
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number.")
+    return float(value)
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed for the native generator, drawn from ``random_state``."""
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state={random_state!r} is not valid: use None, an integer of at least 0 or a numpy RandomState."
+        ) from error
 
 
 def thread_count(n_jobs: Any) -> int:
@@ -92,17 +110,41 @@ def sample_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     return weights
 
 
-def check_kernel(kernel: Any) -> None:
-    """Only the linear kernel is there so far."""
+def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_components: Any) -> None:
+    """Kernel and its parameters; only the linear kernel is there so far, and it uses none of them."""
     names = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
-    if kernel in KERNELS:
-        return
-    if callable(kernel) or kernel in names:
+    if not callable(kernel) and kernel not in names:
+        raise ValueError(f"kernel={kernel!r} is not valid: use one of {', '.join(map(repr, names))}, or a callable.")
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={gamma!r} is not valid: use 'scale', 'auto' or a number greater than 0.")
+    else:
+        positive("gamma", gamma, "or 'scale' or 'auto'")
+    whole("degree", degree, 0, "of the polynomial kernel")
+    number("coef0", coef0)
+    if n_components is not None:
+        whole("n_components", n_components, 1, "or None")
+    if kernel not in KERNELS:
         raise NotImplementedError(
             f"kernel={kernel!r} is not available yet: only kernel='linear' is. Until then, map the features first, e.g. "
             "make_pipeline(sklearn.kernel_approximation.Nystroem(), ...)."
         )
-    raise ValueError(f"kernel={kernel!r} is not valid: use one of {', '.join(map(repr, names))}, or a callable.")
+
+
+def check_csr(X: Any) -> None:
+    """The native loops trust the index arrays: what scipy does not check is checked here, in one pass."""
+    n_rows, n_features = X.shape
+    starts = X.indptr
+    stored = len(X.indices)
+    sound = len(starts) == n_rows + 1 and starts[0] == 0 and starts[-1] <= stored and len(X.data) >= starts[-1]
+    sound = sound and bool((starts[1:] >= starts[:-1]).all())
+    if not sound:
+        raise ValueError("X is a damaged sparse matrix: its indptr must start at 0 and not fall.")
+    if stored and (X.indices.min() < 0 or X.indices.max() >= n_features):
+        raise ValueError(
+            f"X is a damaged sparse matrix: it has column indices from {X.indices.min()} to {X.indices.max()}, but "
+            f"{n_features} columns."
+        )
 
 
 def check_magnitude(X: Any) -> None:

@@ -62,6 +62,7 @@ public:
     virtual void restore() = 0;
     virtual double loss(int n_threads, const Poll& poll) const = 0;
     virtual const Progress& progress() const = 0;
+    virtual double dual() const = 0;
     virtual double dual_sum() const = 0;
     virtual double squared_norm() const = 0;
     virtual std::vector<double> weights() const = 0;  // (d, c)
@@ -87,6 +88,7 @@ public:
     void restore() override { loop_.restore(); }
     double loss(int n_threads, const Poll& poll) const override { return loop_.loss(n_threads, poll); }
     const Progress& progress() const override { return loop_.progress(); }
+    double dual() const override { return state().dual; }
     double dual_sum() const override { return state().dual_sum(); }
     double squared_norm() const override { return state().weights.squared_norm(); }
     Size n_features() const override { return state().rows.n_features(); }
@@ -225,6 +227,7 @@ NB_MODULE(PM_MODULE, m) {
         .def_prop_ro("estimate", [](const DualAscent& self) { return self.progress().estimate; })
         .def_prop_ro("epochs", [](const DualAscent& self) { return self.progress().epochs; })
         .def_prop_ro("visits", [](const DualAscent& self) { return self.progress().visits; })
+        .def_prop_ro("dual", &DualAscent::dual)
         .def_prop_ro("dual_sum", &DualAscent::dual_sum)
         .def_prop_ro("squared_norm", &DualAscent::squared_norm)
         .def("weights",

@@ -158,7 +158,7 @@ private:
         RowView row = look(i);
         const Assessment seen = Problem::assess(row, threshold_);
         resting_[i] = Problem::settled(row);
-        if (seen.violation > 1e-14 * (1.0 + std::fabs(row.g_target))) {
+        if (seen.violation > 0.0) {
             Problem::solve(row);
             move(i, row);
         }
@@ -166,7 +166,7 @@ private:
         return seen;
     }
 
-    // Gathers the list of row i: classes, duals and g = score + 1.
+    // Gathers the list of row i: classes, duals and g.
     RowView look(Size i) {
         const auto& slot = state_.duals.slot(i);
         const Index* cls = state_.duals.classes(slot);
@@ -185,8 +185,7 @@ private:
         const Size wanted = row.count + (with_target ? 1 : 0);
         row.classes[row.count] = state_.y[i];
         state_.weights.scores(i, row.classes, wanted, row.g);
-        row.g_target = with_target ? row.g[row.count] : 0.0;
-        for (Size k = 0; k < row.count; ++k) row.g[k] += 1.0;
+        row.g_target = with_target ? row.g[row.count] - 1.0 : 0.0;
         return row;
     }
 
@@ -197,12 +196,12 @@ private:
             if (k == y) continue;
             row.classes[row.count] = k;
             row.a[row.count] = 0.0;
-            row.g[row.count++] = every_[static_cast<Size>(k)] + 1.0;
+            row.g[row.count++] = every_[static_cast<Size>(k)];
         }
         const Index* cls = state_.duals.classes(slot);
         const double* a = state_.duals.values(slot);
         for (Index k = 0; k < slot.count; ++k) row.a[cls[k] - (cls[k] > y ? 1 : 0)] = a[k];
-        row.g_target = every_[static_cast<Size>(y)];
+        row.g_target = every_[static_cast<Size>(y)] - 1.0;
     }
 
     // Applies the step next - a to the weights and the dual value.

@@ -2,9 +2,10 @@
 //
 // Row i of class y has duals a_l >= 0 for the classes l != y and the cost u = C v_i. Its share of the dual is
 //
-//   sum_l a_l (g_l - g_y) - (q/2) (sum_l a_l^2 + (sum_l a_l)^2),   g_l = s_l + 1,  g_y = s_y,  q = |x_i|^2,
+//   sum_l a_l (g_l - g_y) - (q/2) (sum_l a_l^2 + (sum_l a_l)^2),   g_l = s_l,  g_y = s_y - 1,  q = |x_i|^2,
 //
-// with scores s that leave out the row's own contribution. The machines differ in the polytope of a only:
+// with scores s that leave out the row's own contribution. (The margin 1 is taken from the own class, not added to the
+// others: their differences must survive when scores are many orders below 1.) The machines differ in the polytope of a only:
 //
 //   CrammerSinger    sum_l a_l <= u     loss  max_l [1 - (s_y - s_l)]_+
 //   WestonWatkins    a_l <= u           loss  sum_l [1 - (s_y - s_l)]_+     (Wang & Scott 2022)
@@ -230,14 +231,12 @@ struct WestonWatkins {
         const double parked = row.parked_sum();
         double total = parked;
         for (Size k = 0; k < row.count; ++k) total += row.a[k];
-        double low = parked, high = parked;
+        double low = parked - row.cost, high = parked + row.cost;  // the root lies strictly inside
         for (Size k = 0; k < row.count; ++k) {
             z[k] = (row.g[k] - row.g_target) / row.q + row.a[k] + total;
             high += row.cost;
         }
         double A = std::min(std::max(total, low), high);
-        Size last_free = row.count + 1;
-        double last_sum = infinity;
         for (int step = 0; step < 200; ++step) {
             double sum = parked, free_sum = parked;
             Size free = 0;
@@ -254,10 +253,10 @@ struct WestonWatkins {
             }
             (A < sum ? low : high) = A;
             const double newton = free_sum / static_cast<double>(free + 1);
-            if (free == last_free && free_sum == last_sum) break;
-            last_free = free;
-            last_sum = free_sum;
-            A = newton > low && newton < high ? newton : newton == low || newton == high ? newton : 0.5 * (low + high);
+            if (newton == A) break;  // A lies on the piece whose root it is
+            const double middle = 0.5 * (low + high);
+            A = newton > low && newton < high ? newton : middle;
+            if (!(A > low && A < high)) break;
         }
         for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), row.cost);
     }

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -152,7 +151,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             problem,
             ledger,
             max_iter=self.max_iter,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            seed=validation.seed_of(self.random_state),
             n_threads=validation.thread_count(self.n_jobs),
             start=self._warm_start(problem) if self.warm_start else None,
         )
@@ -164,15 +163,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         validation.positive("C", self.C, "try 0.01, 1 or 100")
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-4")
         validation.whole("max_iter", self.max_iter, 1, "epochs")
-        validation.whole("verbose", int(self.verbose), 0, "0 is silent")
+        validation.whole("verbose", self.verbose if self.verbose is not True else 1, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
         validation.thread_count(self.n_jobs)
-        validation.check_kernel(self.kernel)
+        validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None:
-            raise ValueError(
-                f"n_components={self.n_components!r} has no effect on kernel='linear'; leave it None."
-            )
+            warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Class indices and weights of the rows that count; sets `classes_`."""
@@ -235,22 +232,25 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._warm_duals = (*solution.duals, problem.cost)
 
     def _say_what_is_wrong(self, problem: Problem, certificate: Certificate) -> None:
-        name = type(self).__name__
+        name, scaling = type(self).__name__, _scaling_advice(problem.X)
         if not certificate.converged:
             warnings.warn(
-                f"{name} stopped after {certificate.n_iter} epochs with a relative duality gap of "
+                f"{name} stopped after {certificate.n_iter} iterations with a relative duality gap of "
                 f"{certificate.rel_gap:.2e}, above tol={self.tol:g} (objective {certificate.primal:.6g}, the optimum is at "
-                f"least {certificate.dual:.6g}). Raise max_iter, scale the columns of X (StandardScaler) or lower C.",
+                f"least {certificate.dual:.6g}). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
+                + scaling,
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if certificate.dual >= 0.999 * problem.trivial_value():
+        elif certificate.dual >= 0.999 * problem.trivial_value():
             warnings.warn(
                 f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
-                f"gives all classes the same score. Try {self._advice_if_trivial()}.",
+                f"gives all classes the same score. Try {self._advice_if_trivial()}." + scaling,
                 UserWarning,
                 stacklevel=3,
             )
+        elif scaling:
+            warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=3)
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 
@@ -315,11 +315,28 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _scaling_advice(X: Any) -> str:
+    """A sentence if the entries of X are far from 1, else nothing."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    if largest == 0.0 or 1e-5 <= largest <= 1e5:
+        return ""
+    return (
+        f" The largest entry of X is {largest:.3g}: columns near 1 suit C and converge much faster; scale them, e.g. with "
+        "sklearn.preprocessing.StandardScaler."
+    )
+
+
 def _canonical(X: Any) -> Any:
-    """A CSR matrix without duplicate entries and with arrays the core can borrow; the caller's matrix is not touched."""
+    """A matrix whose arrays the core can borrow: CSR without duplicate entries. The caller's matrix is not touched."""
     if not sparse.issparse(X):
         return np.ascontiguousarray(X)
+    validation.check_csr(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    if X.indices.dtype != X.indptr.dtype:
+        wide = np.promote_types(X.indices.dtype, X.indptr.dtype)
+        X = type(X)((X.data, X.indices.astype(wide), X.indptr.astype(wide)), shape=X.shape, copy=False)
+        X.indices, X.indptr = X.indices.astype(wide, copy=False), X.indptr.astype(wide, copy=False)
     return X

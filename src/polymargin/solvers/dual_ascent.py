@@ -88,12 +88,15 @@ def _without_intercept(
 ) -> tuple[Array, Array]:
     if start is not None:
         loop.set_duals(*start.duals)
+    W = np.zeros((problem.n_features, problem.n_classes))
     while True:
         loop.ascend(budget - loop.visits, ledger.tol)
         half_norm = 0.5 * loop.squared_norm
-        ledger.add(half_norm + loop.loss(n_threads), loop.dual_sum - half_norm, loop.visits // problem.n_rows)
+        primal, dual = half_norm + loop.loss(n_threads), loop.dual_sum - half_norm
+        if ledger.add(primal, dual, loop.visits // problem.n_rows):
+            W = loop.weights()
         if ledger.done or loop.visits >= budget:
-            return loop.weights(), np.zeros(problem.n_classes)
+            return W, np.zeros(problem.n_classes)
         loop.restore()
 
 
@@ -118,7 +121,8 @@ def _with_free_intercept(
         loop.ascend(min(10 * problem.n_rows, budget - loop.visits), 0.3 * ledger.tol)
         outer += 1
         out_of_budget = loop.visits >= budget
-        if outer >= next_check or out_of_budget:
+        promising = loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate)
+        if (outer >= next_check and promising) or outer >= next_check + 8 or out_of_budget:
             primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
             if ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows):
                 W, b = loop.weights(), loop.intercepts()

@@ -20,35 +20,42 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
     ``sum_yl f_yl exp(u_y - u_l)`` is convex in u and its stationarity is the balance: a damped Newton iteration.
     What rounding leaves unbalanced is below 1e-14 of the total flow.
     """
-    kept = np.where(_same_component(flows), flows, 0.0)
-    c, total = len(kept), kept.sum()
-    u = np.zeros(c)
+    same = _same_component(flows)
+    kept = np.where(same, flows, 0.0)
+    total = kept.sum()
     if total == 0.0:
         return np.zeros_like(flows)
     kept /= total
+    u = np.zeros(len(kept))
     for _ in range(max_iter):
-        scaled = kept * np.exp(u[:, None] - u[None, :])
+        scaled = kept * np.exp(u[:, None] - u)
         out_flow, in_flow = scaled.sum(axis=1), scaled.sum(axis=0)
         excess = out_flow - in_flow
         if np.abs(excess).max() <= 1e-16:
             break
-        hessian = np.diag(out_flow + in_flow + 1e-300) - scaled - scaled.T
-        step = np.linalg.lstsq(hessian, -excess, rcond=1e-14)[0]
+        # a constant may be added to u in every component: pin it without changing the step
+        hessian = np.diag(out_flow + in_flow) - scaled - scaled.T + same / len(kept)
+        step = np.linalg.solve(hessian, -excess)
         longest = np.abs(step).max()
         u += step / max(1.0, longest)
         if longest <= 1e-15:
             break
     with np.errstate(over="ignore"):
-        return np.where(kept > 0.0, np.exp(u[:, None] - u[None, :]), 0.0)
+        return np.where(kept > 0.0, np.exp(u[:, None] - u), 0.0)
 
 
 def _same_component(flows: Array) -> NDArray[np.bool_]:
     """Which pairs of classes lie in one strong component of the graph of positive flows."""
-    connected = flows > 0.0
-    if connected[~np.eye(len(flows), dtype=bool)].all():
-        return np.ones_like(connected)
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    reached = flows > 0.0
+    np.fill_diagonal(reached, True)
+    if reached.all():
+        return reached
+    if len(flows) > 64:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
-    labels = connected_components(csr_array(connected), connection="strong")[1]
-    return np.asarray(labels[:, None] == labels[None, :])
+        labels = connected_components(csr_array(reached), connection="strong")[1]
+        return np.asarray(labels[:, None] == labels)
+    for _ in range(len(flows).bit_length()):  # paths of twice the length each time
+        reached = reached @ reached
+    return np.asarray(reached & reached.T)

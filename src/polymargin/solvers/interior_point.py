@@ -11,14 +11,14 @@ Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_
     max_a  sum_il a_il - 1/2 ||X' tau||_F^2,    sum_i tau_ik = 0 for every k if b is free
     sum_l a_il <= u_i    "crammer_singer",      a_il <= u_i    "weston_watkins"
 
-Slacks and multipliers are eliminated row by row (``_interior_blocks.py``). What is left is one system in (W, b) of
-order ``(c - 1)(min(n, d) + 1)``: every row contributes ``M_i (x) x_i x_i'`` with ``M_i`` a graph Laplacian on the
-classes, and on ``sum_k w_k = 0`` the penalty is the Laplacian of the complete graph with edges 1/c. The sum is
-therefore known from its off-diagonal blocks, and the last class can be grounded (w = 0, b = 0) and shifted back: no
-pin for ``sum_k b_k``, no regularisation of b.
+Slacks and multipliers are eliminated row by row (``_interior_blocks.py``). What is left is one system in (W, b)
+of order ``(c - 1)(min(n, d) + 1)``: every row adds ``M_i (x) x_i x_i'`` with ``M_i`` a graph Laplacian on the
+classes, and on ``sum_k w_k = 0`` the penalty is the Laplacian of the complete graph with edges 1/c. The last
+class can therefore be grounded (w = 0, b = 0) and the solution shifted back to ``sum_k w_k = sum_k b_k = 0``.
 
-Every iterate is certified: F is evaluated with the exact hinge, and a dual whose columns sum to ``r != 0`` is charged
-``1/2 ||r||_1`` times a bound of the spread of the optimal b, so `dual` never exceeds the optimum.
+Every iterate is certified: F is evaluated with the exact hinge, and a dual whose columns sum to ``r != 0`` is
+charged ``1/2 ||r||_1`` times a bound of the spread of the optimal b, so `dual` never exceeds the optimum. In the
+end the optimality conditions are solved once on the face the iterates tend to, which makes W exact to rounding.
 
 References: Mehrotra, SIAM J. Optim. 2 (1992) 575-601 (predictor-corrector); Gondzio, Comput. Optim. Appl. 6 (1996)
 137-156 (centrality correctors); Crammer & Singer, JMLR 2 (2001) 265-292; Weston & Watkins, ESANN (1999) 219-224.
@@ -32,21 +32,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from ._interior_blocks import BLOCKS, Array, Block, Labels
+from polymargin.solvers._interior_blocks import BLOCKS, Array, Block, Labels, assemble
 
-PROXIMAL = 1e-11  # of max ||x||^2: smallest eigenvalue of the scaled Newton matrix that rounding leaves usable
+EPS = float(np.finfo(float).eps)
+PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
 TO_BOUNDARY = 0.995  # fraction of the longest step
-CHUNK = 512  # rows per rank-k update: the scaled copies stay in cache
-NCOR = 2
+N_CORRECTORS, LONGER = 3, 0.4  # at most so many centrality correctors, each for a step longer by so much
 PATIENCE = 6  # iterations without halving the gap, once rounding dominates
 
 
 class InteriorPointResult(NamedTuple):
-    """Coefficients, duals and certificate; ``primal`` and ``dual`` are those of the arrays returned."""
+    """Coefficients, duals and certificate; ``primal`` and ``dual`` are the values of the arrays returned."""
 
     W: Array  # (d, c), sum_k w_k = 0
     b: Array  # (c,), sum_k b_k = 0
@@ -68,7 +66,7 @@ def interior_point(
     max_iter: int,
     on_iteration: Callable[[float, float], None] | None = None,
 ) -> InteriorPointResult:
-    """Minimise F until ``primal - dual <= tol * |primal|``, rounding stops the progress, or `max_iter` steps.
+    """Minimise F until ``primal - dual <= tol * |primal|``, `max_iter` steps, or rounding stops the progress.
 
     Parameters
     ----------
@@ -76,14 +74,22 @@ def interior_point(
         Meant for small ``min(n, d) * n_classes``: the Newton matrix is dense.
     y : (n,) class indices in ``0 .. n_classes - 1``
     cost : (n,) non-negative costs ``u_i = C * v_i``
+    n_classes : number of classes
     block : key of ``BLOCKS``
+    fit_intercept : whether b is free (and not penalised) or 0
+    tol : relative duality gap
+    max_iter : hard limit of Newton steps
     on_iteration : called as ``on_iteration(primal, dual)`` with the best values so far; may raise to stop
+
+    Returns
+    -------
+    InteriorPointResult
 
     Notes
     -----
-    The optimal b need not be unique. For the optimal W it is a set ``{b : b_k - b_l <= m_kl}``; the point returned is
-    its centre ``b_k = 1/2 mean_l (m_kl - m_lk)`` with the tightest m, the mid-point for two classes. It depends on the
-    set of rows only, not on how often a row is repeated or how it is weighted.
+    The optimal b need not be unique. For the optimal W it is a set ``{b : b_k - b_l <= m_kl}``; the point returned
+    is its centre ``b_k = 1/2 mean_l (m_kl - m_lk)`` with the tightest m, the mid-point for two classes. It depends
+    on which rows there are, not on whether a row is weighted or repeated.
     """
     if block not in BLOCKS:
         raise ValueError(f"block={block!r} is unknown; choose one of {sorted(BLOCKS)}.")
@@ -97,20 +103,21 @@ def interior_point(
         b[classes] = 1.0  # one class at most: a margin of 1 for nothing
         return InteriorPointResult(W, b - b.mean(), a, 0.0, 0.0, 0)
     rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], classes.size, fit_intercept)
-    slacks = BLOCKS[block](rows.y, rows.cost, classes.size, PROXIMAL * rows.largest_norm)
+    slacks = BLOCKS[block](rows.y, rows.cost, classes.size, _proximal(rows))
     best = _follow_central_path(rows, slacks, tol, max_iter, on_iteration)
+    with np.errstate(all="ignore"):  # a wrong face may lead anywhere: it is not accepted
+        _polish(rows, slacks, best, tol)
     if fit_intercept:
         _centre_intercept(rows, slacks, best, tol)
     W[:, classes], b[classes], duals, primal, dual = _certify(rows, slacks, best)
     a[order[:, None], classes] = duals.T
-    absent = np.setdiff1d(np.arange(n_classes), classes)
-    if absent.size:
-        S = rows.X @ W + b
-        b[absent] = S[np.arange(order.size), y[order]].min() - 1.0
+    if classes.size < n_classes:
+        own = (rows.X @ W + b)[np.arange(order.size), y[order]]
+        b[np.isin(np.arange(n_classes), classes, invert=True)] = own.min() - 1.0  # margins of 1 and more
     return InteriorPointResult(W, b - b.mean(), a, primal, dual, best.n_iter)
 
 
-# -- the rows ----------------------------------------------------------------------------------------------------
+# -- the rows ---------------------------------------------------------------------------------------------------
 
 
 class _Rows(NamedTuple):
@@ -121,29 +128,36 @@ class _Rows(NamedTuple):
     cost: Array
     n_classes: int
     mean: Array  # (d,), 0 without intercept
-    T: Array  # (q, n): centred coordinates, and a row of ones for b
+    T: Array  # (q, n): centred coordinates, and with intercept a row of ones for b
     n_penalised: int  # q, or q - 1 with intercept
     back: Callable[[Array, Array], Array]  # (V, tau) -> W
+    own: Labels  # flat index of (y_i, i) in a (c, n) array
     starts: Labels  # first row of each class, and n
     class_cost: Array
     class_norm: Array  # ||mean of the class's rows||, in centred coordinates
     largest_norm: float  # max_i ||x_i||^2
 
+    @property
+    def has_intercept(self) -> bool:
+        return self.T.shape[0] > self.n_penalised
+
 
 def _rows(X: Any, y: Labels, cost: Array, n_classes: int, fit_intercept: bool) -> _Rows:
+    # The mean is weighted: repeating a row and doubling its cost are the same problem.
     mean = cost @ X / cost.sum() if fit_intercept else np.zeros(X.shape[1])
     Z, back = _coordinates(X, mean)
+    if Z.shape[1] + fit_intercept == 0:  # nothing to fit: one coordinate that is always 0
+        Z, back = np.zeros((len(y), 1)), lambda V, tau: np.zeros((X.shape[1], len(V)))
     n, p = Z.shape
     T = np.ones((p + fit_intercept, n))
     T[:p] = Z.T
-    class_cost = np.bincount(y, cost, n_classes)
-    sums = np.zeros((n_classes, p))
     starts = np.searchsorted(y, np.arange(n_classes + 1))
-    for k, (i, j) in enumerate(zip(starts, starts[1:], strict=False)):
-        sums[k] = cost[i:j] @ Z[i:j]
-    class_norm = np.linalg.norm(sums, axis=1) / np.where(class_cost > 0.0, class_cost, 1.0)
-    largest_norm = float(np.einsum("ij,ij->j", T, T).max())
-    return _Rows(X, y, cost, n_classes, mean, T, p, back, starts, class_cost, class_norm, largest_norm)
+    class_cost = np.bincount(y, cost, n_classes)
+    sums = np.array([cost[i:j] @ Z[i:j] for i, j in zip(starts, starts[1:], strict=False)])
+    class_norm = np.sqrt(np.square(sums).sum(axis=1)) / np.where(class_cost > 0.0, class_cost, 1.0)
+    largest_norm = float(np.square(T).sum(axis=0).max())
+    own = y * n + np.arange(n)
+    return _Rows(X, y, cost, n_classes, mean, T, p, back, own, starts, class_cost, class_norm, largest_norm)
 
 
 def _coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
@@ -176,11 +190,9 @@ def _dense_columns(X: Any, mean: Array, used: Labels) -> tuple[Array, Callable[[
 def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
     """Rows of a wide sparse matrix from X X' = Q diag(s^2) Q': no (n, d) array is formed."""
     squares, Q = np.linalg.eigh((X @ X.T).toarray())
-    kept = squares > squares[-1] * squares.size * np.finfo(float).eps
+    kept = squares > squares[-1] * squares.size * EPS
     Q, scale = Q[:, kept], np.sqrt(squares[kept])
-    Z = Q * scale
-    shift = Q.T @ (X @ mean) / scale  # the mean in these coordinates; it lies in the span of the rows
-    Z -= shift
+    Z = Q * scale - Q.T @ (X @ mean) / scale  # the mean lies in the span of the rows
 
     def back(V: Array, tau: Array) -> Array:
         # W = X' tau up to the residual of the iterate: only that is divided by small scales.
@@ -190,30 +202,30 @@ def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Arra
     return Z, back
 
 
-# -- the central path --------------------------------------------------------------------------------------------
+# -- the central path -------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Best:
-    """Best certified values so far and where they were reached; V is (c, q), the last row entry being b."""
+    """Best certified values so far and where they were reached."""
 
     primal: float = np.inf
     dual: float = -np.inf
-    V: Array | None = None
+    V: Array | None = None  # (c, q): W', and b in the last column
     V_tau: Array | None = None  # tau of the iterate that gave V
     tau: Array | None = None
     n_iter: int = 0
     mark: float = np.inf  # gap when it was last halved
     waited: int = 0
 
-    def reached(self, tol: float) -> bool:
-        return self.primal - self.dual <= tol * abs(self.primal)
+    @property
+    def gap(self) -> float:
+        return self.primal - self.dual
 
     def stalled(self, complementarity: float) -> bool:
-        """The products say the gap should be far smaller than it is, and it does not fall any more: rounding."""
-        gap = self.primal - self.dual
-        if gap <= 0.5 * self.mark or complementarity > 0.1 * gap:
-            self.mark, self.waited = gap, 0
+        """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
+        if self.gap <= 0.5 * self.mark or complementarity > 0.1 * self.gap or self.gap > 0.01 * self.primal:
+            self.mark, self.waited = self.gap, 0
         self.waited += 1
         return self.waited > PATIENCE
 
@@ -227,47 +239,66 @@ def _follow_central_path(
         residual = _evaluate(rows, block, V, best)
         if on_iteration is not None:
             on_iteration(best.primal, best.dual)
-        if best.reached(tol) or best.n_iter >= max_iter or best.stalled(block.complementarity()):
+        # The values are summed again in the end, in the coordinates of X: leave room for that.
+        if best.gap <= 0.9 * tol * abs(best.primal) or best.n_iter >= max_iter:
             return best
         with np.errstate(all="ignore"):  # at the limit of rounding a direction may overflow: it is not taken
             dV, size = _newton_step(rows, block, residual)
-        if not (np.isfinite(dV).all() and size > 1e-12):
+        if best.stalled(block.complementarity()) or not (np.isfinite(dV).all() and size > 1e-9):
             return best
         block.step(size)
         V += size * dV
         best.n_iter += 1
 
 
+def _proximal(rows: _Rows) -> Array:
+    """How far a slack may deviate per unit of its multiplier's change, (n,).
+
+    Large enough that the penalty is not lost in the rounding of ``theta ||x||^2``, small enough that a multiplier
+    that crosses its whole range [0, u] does not disturb a margin.
+    """
+    return np.minimum(PROXIMAL[0] * rows.largest_norm, PROXIMAL[1] / rows.cost)
+
+
 def _start(rows: _Rows) -> Array:
-    """Best point on the ray of the balanced duals a_il = u_i * (cost of class l): the scores have the right size."""
-    tau = -np.outer(rows.class_cost / rows.class_cost.sum(), rows.cost)
-    tau[rows.y, np.arange(rows.y.size)] += rows.cost
-    gain = float(tau[rows.y, np.arange(rows.y.size)].sum())
+    """Best point on the ray of the balanced duals a_il = u_i * (cost of class l): scores of the right size."""
+    tau = np.outer(rows.class_cost / -rows.class_cost.sum(), rows.cost)
+    tau.ravel()[rows.own] += rows.cost
     V = tau @ rows.T.T
     V[:, rows.n_penalised :] = 0.0
     squared = float(np.vdot(V, V))
-    return V * min(1.0, gain / squared) if squared > 0.0 else V
+    return V * min(1.0, float(tau.ravel()[rows.own].sum()) / squared) if squared > 0.0 else V
 
 
 def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
-    """Certified values of the iterate; returns the stationarity residual tau X - (W, 0), (c, q)."""
-    p = rows.n_penalised
-    tau = block.pull()
-    Z = tau @ rows.T.T
-    primal = 0.5 * float(np.vdot(V[:, :p], V[:, :p])) + block.loss(V @ rows.T)
+    """Certify the iterate; returns the residual of stationarity tau X - (W', 0), (c, q)."""
+    tau, primal = block.pull(), _primal(rows, block, V)
     if primal < best.primal:
         best.primal, best.V, best.V_tau = primal, V.copy(), tau
-    dual = block.gain() - 0.5 * float(np.vdot(Z[:, :p], Z[:, :p])) - _imbalance(rows, Z[:, p:], best.primal)
+    Z, dual = _dual(rows, tau, best.primal)
     if dual > best.dual:
         best.dual, best.tau = dual, tau
-    Z[:, :p] -= V[:, :p]
+    Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised]
     return Z
+
+
+def _primal(rows: _Rows, block: Block, V: Array) -> float:
+    W = V[:, : rows.n_penalised]
+    return 0.5 * float(np.vdot(W, W)) + block.loss(V @ rows.T)
+
+
+def _dual(rows: _Rows, tau: Array, primal: float) -> tuple[Array, float]:
+    """tau X, (c, q), and the dual value; `primal` is any value of F."""
+    Z = tau @ rows.T.T
+    W, r = Z[:, : rows.n_penalised], Z[:, rows.n_penalised :]
+    gain = float(tau.ravel()[rows.own].sum())
+    return Z, gain - 0.5 * float(np.vdot(W, W)) - _imbalance(rows, r, primal)
 
 
 def _imbalance(rows: _Rows, r: Array, primal: float) -> float:
     """What sum_i tau_i = r may add to the dual function: r'b <= 1/2 ||r||_1 (max b - min b) at the optimum.
 
-    Rows of class y cost at most `primal`, so b_l - b_y <= primal/U_y - 1 + ||w_y - w_l|| ||mean x of class y||.
+    The rows of class y cost at most `primal`: b_l - b_y <= primal/U_y - 1 + ||w_y - w_l|| ||mean x of class y||.
     """
     if not r.size:
         return 0.0
@@ -276,8 +307,9 @@ def _imbalance(rows: _Rows, r: Array, primal: float) -> float:
 
 
 def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, float]:
-    """Predictor, corrector and as many centrality correctors as pay; the block holds the direction."""
-    solve = _factorise(assemble(rows.T, rows.starts, *block.linearise(), rows.n_penalised), residual.shape)
+    """Predictor, corrector and as many centrality correctors as pay; the block keeps its part of the direction."""
+    mesh, star = block.linearise()
+    solve = _factorise(assemble(rows.T, rows.starts, mesh, star, rows.n_penalised), residual.shape)
 
     def newton(target: Array | float) -> Array:
         dV = solve(block.aim(target) @ rows.T.T + residual)
@@ -287,26 +319,22 @@ def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, flo
     newton(0.0)
     target, barrier = block.mehrotra_target(block.longest_step())
     dV, longest = newton(target), block.longest_step()
-    for _ in range(_n_correctors(rows)):
+    for _ in range(N_CORRECTORS):
         if longest > 0.9:
             break
-        kept, direction = dV, block.direction
-        target = block.gondzio_target(target, min(1.0, 1.1 * longest + 0.1), barrier)
+        kept = dV, block.direction
+        target = block.gondzio_target(target, min(1.0, longest + LONGER), barrier)
         dV, longer = newton(target), block.longest_step()
         if not longer > longest:
-            dV, block.direction = kept, direction
+            dV, block.direction = kept
             break
-        enough, longest = longer < longest + 0.02, longer
-        if enough:
+        gained, longest = longer - longest, longer
+        if gained < 0.02:
             break
     return dV, min(1.0, TO_BOUNDARY * longest)
 
 
-def _n_correctors(rows: _Rows) -> int:
-    return NCOR
-
-
-def _factorise(H: Array, shape: tuple[int, int]) -> Callable[[Array], Array]:
+def _factorise(H: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
     """Solver of the grounded system; a ridge relative to the diagonal only if rounding made it indefinite."""
     diagonal, ridge = H.diagonal().copy(), 0.0
     while True:
@@ -321,56 +349,67 @@ def _factorise(H: Array, shape: tuple[int, int]) -> Callable[[Array], Array]:
     def solve(rhs: Array) -> Array:
         dV = np.zeros(shape)
         dV[:-1] = dpotrs(factor, rhs[:-1].ravel(), lower=0)[0].reshape(shape[0] - 1, shape[1])
-        return dV - dV.mean(axis=0)
+        dV -= dV.sum(axis=0) / shape[0]
+        return dV
 
     return solve
 
 
-def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n_penalised: int) -> Array:
-    """Newton matrix ``penalty + sum_i M_i (x) x_i x_i'`` with the last class grounded.
+# -- the end ----------------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    T : (q, n) coordinates of the rows, sorted by class
-    starts : (c + 1,) class k holds the rows ``starts[k]`` to ``starts[k + 1]``
-    mesh : (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``
-    star : (c, n) or None; row i has edges (y_i, l) of weight ``star[l, i]``
-    n_penalised : the first so many coordinates carry the penalty
 
-    Returns
-    -------
-    ((c - 1) q, (c - 1) q) array, class-major; only the lower triangle is valid
+def _polish(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
+    """Solve the optimality conditions on the face the iterates tend to; keep that if the gap does not suffer.
+
+    A gap only bounds ||W - W*||^2, but on the right face W is exact to rounding. Free multipliers z and b satisfy
+    ``K z - N b = g`` and ``N' z = r``; row j of N has +1 and -1 at the classes between which piece j moves cost.
     """
-    (q, n), c = T.shape, starts.size - 1
-    edges = np.zeros((c * q, c * q))
-    blocks = edges.reshape(c, q, c, q)  # edges between classes k > l: blocks[k, :, l, :]
-    if mesh is not None:
-        for i in range(0, n, CHUNK):
-            scaled = (mesh[:, None, i : i + CHUNK] * T[None, :, i : i + CHUNK]).reshape(c * q, -1)
-            dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
-    if star is not None:
-        for k in range(c):
-            for i in range(starts[k], starts[k + 1], CHUNK):
-                x = T[:, i : min(i + CHUNK, starts[k + 1])]
-                scaled = (star[:, None, i : i + x.shape[1]] * x).reshape(c * q, -1)
-                gram = (scaled @ x.T).reshape(c, q, q)
-                blocks[k + 1 :, :, k] += gram[k + 1 :]
-                blocks[k, :, :k] += gram[:k].transpose(1, 0, 2)
-    H = -edges[:-q, :-q]
-    laplacian = H.reshape(c - 1, q, c - 1, q)
-    for k in range(c - 1):  # rows of a Laplacian sum to zero
-        laplacian[k, :, k] = blocks[k, :, :k].sum(axis=1) + blocks[k + 1 :, :, k].sum(axis=0)
-    diagonals = np.einsum("kjlj->jkl", laplacian)[:n_penalised]
-    diagonals -= 1.0 / c
-    np.einsum("jkk->jk", diagonals)[:] += 1.0
-    return H
+    assert best.V is not None
+    face, p, V = block.face(), rows.n_penalised, best.V.copy()
+    m = face.free.size
+    if m > max(500, V.size):  # not a face yet
+        return
+    N = np.zeros((m, rows.n_classes))
+    N[np.arange(m), face.gains], N[np.arange(m), face.loses] = 1.0, -1.0
+    x = rows.T[:p, face.row]
+    solve = _face_solver((x.T @ x) * (N @ N.T), N if rows.has_intercept else N[:, :0])
+    for _ in range(4 if m else 0):  # the first solves, the others refine
+        Z = block.face_pull(face) @ rows.T.T
+        V[:, :p] = Z[:, :p]
+        change, db = solve(block.face_gaps(face, V @ rows.T), Z[:, p:].ravel())
+        face.shift(change)
+        V[:, p:] += db.reshape(V[:, p:].shape)
+    tau = block.face_pull(face, feasible=True)
+    V[:, :p] = (tau @ rows.T.T)[:, :p]
+    primal = _primal(rows, block, V)
+    _, dual = _dual(rows, tau, primal)
+    if primal - dual <= max(best.gap, _tolerated(rows, V, tol * primal)):
+        best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, tau, primal, dual
 
 
-# -- the end -----------------------------------------------------------------------------------------------------
+def _face_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """Solver of the saddle system, with a ridge against dependent pieces that refinement undoes."""
+    K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().sum() / max(1, len(K)) or 1.0)
+    factor, failed = dpotrf(K, lower=1) if K.size else (K, 0)
+    if failed:
+        return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))
+
+    def inverse(rhs: Array) -> Array:
+        return dpotrs(factor, rhs, lower=1)[0] if rhs.size else rhs
+
+    KN = inverse(N)
+    schur = np.linalg.pinv(N.T @ KN, rcond=1e-10, hermitian=True) if N.size else np.zeros((0, 0))
+
+    def solve(g: Array, r: Array) -> tuple[Array, Array]:
+        Kg = inverse(g)
+        db = schur @ (r - N.T @ Kg)
+        return Kg + KN @ db, db
+
+    return solve
 
 
 def _centre_intercept(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
-    """Move b to the centre of its optimal set, unless the certificate suffers (a face not yet identified)."""
+    """Move b to the centre of its optimal set, unless the gap suffers: then the face is not known yet."""
     assert best.V is not None
     slacks = np.maximum(block.intercept_slacks(best.V @ rows.T), 0.0)
     for k in range(rows.n_classes):  # tighten: shortest paths
@@ -379,25 +418,30 @@ def _centre_intercept(rows: _Rows, block: Block, best: _Best, tol: float) -> Non
         return
     V = best.V.copy()
     V[:, -1] += 0.5 * (slacks - slacks.T).mean(axis=1)
-    p = rows.n_penalised
-    primal = 0.5 * float(np.vdot(V[:, :p], V[:, :p])) + block.loss(V @ rows.T)
-    if primal - best.dual <= max(best.primal - best.dual, tol * abs(primal)):
+    primal = _primal(rows, block, V)
+    if primal - best.dual <= max(best.gap, _tolerated(rows, V, tol * primal)):
         best.V, best.primal = V, primal
 
 
+def _tolerated(rows: _Rows, V: Array, target: float) -> float:
+    """Gap that may be due to the rounding of the scores, but never more than half the target."""
+    largest = float(np.abs(V @ rows.T).max())
+    return min(0.5 * target, 4.0 * EPS * (1.0 + largest) * float(rows.cost.sum()))
+
+
 def _certify(rows: _Rows, block: Block, best: _Best) -> tuple[Array, Array, Array, float, float]:
-    """W, b, a in the coordinates of X and the values of exactly these arrays."""
+    """W, b and a for X as given, and the values of exactly these arrays."""
     assert best.V is not None and best.V_tau is not None and best.tau is not None
-    p, index = rows.n_penalised, np.arange(rows.y.size)
+    p, c = rows.n_penalised, rows.n_classes
     W = rows.back(best.V[:, :p], best.V_tau)
-    b = (best.V[:, p:].sum(axis=1) - rows.mean @ W) if rows.T.shape[0] > p else np.zeros(rows.n_classes)
+    b = best.V[:, p] - rows.mean @ W if rows.has_intercept else np.zeros(c)
     primal = 0.5 * float(np.vdot(W, W)) + block.loss(np.ascontiguousarray((rows.X @ W + b).T))
     a = -best.tau
-    a[rows.y, index] = 0.0
+    a.ravel()[rows.own] = 0.0
     a = block.clip(a)
     tau = -a
-    tau[rows.y, index] = a.sum(axis=0)
+    tau.ravel()[rows.own] = a.sum(axis=0)
     r = tau.sum(axis=1)
     Z = rows.X.T @ tau.T - np.outer(rows.mean, r)
-    charge = _imbalance(rows, r if rows.T.shape[0] > p else r[:0], primal)
-    return W, b, a, primal, float(a.sum()) - 0.5 * float(np.vdot(Z, Z)) - charge
+    dual = float(a.sum()) - 0.5 * float(np.vdot(Z, Z))
+    return W, b, a, primal, dual - _imbalance(rows, r if rows.has_intercept else r[:0], primal)
