@@ -1,10 +1,20 @@
-"""Which solver for which problem."""
+"""Which solver for which problem.
+
+Dual ascent starts every problem and ends almost all of them. On badly conditioned data (columns far from zero without an
+intercept, very large C) it can crawl; if the Newton system is small, an interior point then ends the fit in a few steps.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.dual_ascent import Solution, WarmStart, dual_ascent
+from polymargin.solvers.dual_ascent import Solution, SparseDuals, WarmStart, dual_ascent
+
+_LARGEST_SYSTEM = 1500  # unknowns of the Newton system
+_LARGEST_DUAL = 5_000_000  # entries of a dense n x c array of duals
+_NEWTON_STEPS = 20  # what an interior point usually takes
 
 
 def solve(
@@ -17,4 +27,57 @@ def solve(
     start: WarmStart | None = None,
 ) -> Solution:
     """Solves `problem` to ``ledger.tol`` with the method that suits its size and the tolerance."""
-    return dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+    patience = min(max_iter, _patience(problem))
+    solution = dual_ascent(problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start)
+    left = max_iter - solution.certificate.n_iter
+    if ledger.done or left == 0:
+        return solution
+    return _finish_with_interior_point(problem, ledger, left, solution)
+
+
+def _patience(problem: Problem) -> int:
+    """Epochs to try before an interior point: about as much work as that would be; unlimited if that cannot be used."""
+    n, c = problem.n_rows, problem.n_classes
+    unknowns = (min(n, problem.n_features) + 1) * c
+    if unknowns > _LARGEST_SYSTEM or n * c > _LARGEST_DUAL:
+        return np.iinfo(np.int32).max
+    newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
+    epoch = 4 * n * problem.n_features * c
+    return 200 + int(_NEWTON_STEPS * newton_step / epoch)
+
+
+def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    from polymargin.solvers.interior_point import interior_point
+
+    before = ledger.primal
+    n_iter = so_far.certificate.n_iter
+
+    def note(primal: float, dual: float) -> None:
+        nonlocal n_iter
+        n_iter += 1
+        ledger.add(primal, dual, n_iter)
+
+    result = interior_point(
+        problem.X.astype(np.float64, copy=False),
+        problem.y,
+        problem.cost,
+        problem.n_classes,
+        str(problem.loss.row_problem),
+        fit_intercept=problem.fit_intercept,
+        tol=ledger.tol,
+        max_iter=max_iter,
+        on_iteration=note,
+    )
+    n_iter = so_far.certificate.n_iter + result.n_iter
+    ledger.add(result.primal, result.dual, n_iter)
+    certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
+    if result.primal >= before:
+        return so_far._replace(certificate=certificate)
+    return Solution(result.W, result.b, _sparse(result.a), certificate)
+
+
+def _sparse(a: np.ndarray) -> SparseDuals:
+    rows, classes = np.nonzero(a)
+    starts = np.zeros(len(a) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(a)), out=starts[1:])
+    return SparseDuals(starts, classes.astype(np.int32), a[rows, classes])
