@@ -4,6 +4,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from . import datasets, ladder, results, rivals
 from .table import aligned, number, short
@@ -154,7 +155,7 @@ def verdict(ratios: Ratios, stand_ins: bool) -> str:
     return text if count == whole else f"{text} [only {count} of the {whole} cases]"
 
 
-def as_json(case: datasets.Case, data: datasets.Data, sides: list[ladder.Side], targets: list[float]) -> dict:
+def as_json(case: datasets.Case, data: datasets.Data, sides: list[ladder.Side], targets: list[float]) -> dict[str, Any]:
     return {
         "data": data.name,
         "C": case.C,
@@ -174,7 +175,7 @@ def as_json(case: datasets.Case, data: datasets.Data, sides: list[ladder.Side], 
     }
 
 
-def measure_all(args: argparse.Namespace, targets: list[float], content: dict, stamp: str) -> Done:
+def measure_all(args: argparse.Namespace, targets: list[float], content: dict[str, Any], stamp: str) -> Done:
     """Every case in turn; the file is written after each, so that a long run broken off is not lost."""
     done: Done = {}
     picked, clock = pick_rivals(args.rivals), ladder.CLOCKS[args.clock]
@@ -191,7 +192,7 @@ def measure_all(args: argparse.Namespace, targets: list[float], content: dict, s
 def main(args: argparse.Namespace) -> None:
     """Measure, print the tables, write the JSON."""
     targets = sorted(args.targets, reverse=True)
-    content: dict = {
+    content: dict[str, Any] = {
         "targets": targets,
         "repeats": args.repeats,
         "cap": args.cap,

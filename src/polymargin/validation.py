@@ -60,22 +60,27 @@ def thread_count(n_jobs: Any) -> int:
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs={n_jobs!r} is not valid: n_jobs must be None, a positive integer, or -1 for all processors.")
-    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+        raise ValueError(
+            f"n_jobs={n_jobs!r} is not valid: n_jobs must be None, a positive integer, or -1 for all processors."
+        )
+    count = int(n_jobs)
+    return count if count > 0 else max(1, (os.cpu_count() or 1) + 1 + count)
 
 
-def class_weights(class_weight: Any, classes: NDArray[Any], y: NDArray[Any], sample_weight: NDArray[Any]) -> NDArray[np.float64]:
+def class_weights(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[Any], sample_weight: NDArray[Any]
+) -> NDArray[np.float64]:
     """One weight per class, from None, "balanced" or a dictionary with class labels as keys."""
     if class_weight is None:
         return np.ones(len(classes))
+    if not isinstance(class_weight, Mapping) and class_weight != "balanced":
+        raise ValueError(
+            f"class_weight={class_weight!r} is not valid: use None, 'balanced' or a dict {{class: weight}}."
+        )
     if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight={class_weight!r} is not valid: use None, 'balanced' or a dict {{class: weight}}.")
         # "balanced" counts a row of weight 2 as two rows
         counts = np.bincount(np.searchsorted(classes, y), weights=sample_weight, minlength=len(classes))
         return np.asarray(counts.sum() / (len(classes) * counts))
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight={class_weight!r} is not valid: use None, 'balanced' or a dict {{class: weight}}.")
     known = set(classes.tolist())
     unknown = [key for key in class_weight if key not in known]
     if unknown:
@@ -126,8 +131,8 @@ def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_components:
         whole("n_components", n_components, 1, "or None")
     if kernel not in KERNELS:
         raise NotImplementedError(
-            f"kernel={kernel!r} is not available yet: only kernel='linear' is. Until then, map the features first, e.g. "
-            "make_pipeline(sklearn.kernel_approximation.Nystroem(), ...)."
+            f"kernel={kernel!r} is not available yet: only kernel='linear' is. Until then, map the features first, "
+            "e.g. make_pipeline(sklearn.kernel_approximation.Nystroem(), ...)."
         )
 
 

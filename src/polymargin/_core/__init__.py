@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from polymargin._core import _baseline
+import polymargin._core._baseline as _baseline
 
 
 def _best_build() -> ModuleType:
     if os.environ.get("POLYMARGIN_CPU") == "baseline" or not _baseline.supports_v3():
         return _baseline
     try:
-        from polymargin._core import _v3
+        import polymargin._core._v3 as _v3
     except ImportError:  # built for another processor family
         return _baseline
     return _v3

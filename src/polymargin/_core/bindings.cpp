@@ -185,6 +185,19 @@ void bind_csr(nb::module_& m) {
           nb::keep_alive<0, 7>());
 }
 
+// One row's exact solution, for the tests: the list g, a, the own class's g and the row's curvature and cost.
+template <class Problem>
+std::vector<double> solved_row(Vector<double> g, Vector<double> a, double g_target, double q, double cost) {
+    const Size count = g.shape(0);
+    std::vector<double> g_copy(g.data(), g.data() + count), a_copy(a.data(), a.data() + count);
+    std::vector<double> next(count), scratch(count);
+    std::vector<Index> classes(count), parked(count);
+    RowView row{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, q, cost,
+                true, parked.data(), 0};
+    Problem::solve(row);
+    return next;
+}
+
 template <class Work>
 auto without_gil(Work work) {
     nb::gil_scoped_release release;
@@ -204,6 +217,11 @@ NB_MODULE(PM_MODULE, m) {
     bind_csr<float, std::int32_t>(m);
     bind_csr<float, std::int64_t>(m);
 
+    m.def("solve_row",
+          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, double q, double cost) {
+              const auto solve = problem == "crammer_singer" ? solved_row<CrammerSinger> : solved_row<WestonWatkins>;
+              return array_of<double, 1>(solve(g, a, g_target, q, cost), {g.shape(0)});
+          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "q"_a, "cost"_a);
     m.def("supports_v3", [] {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
         __builtin_cpu_init();

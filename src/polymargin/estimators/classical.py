@@ -10,7 +10,7 @@ from polymargin.penalties import Penalty, SquaredNorm
 class CrammerSingerSVC(MarginClassifier):
     __doc__ = f"""Multi-class SVM of Crammer and Singer (2001), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\, [1 - (s_{{i y_i}} - \\max_{{k \\neq y_i}} s_{{ik}})]_+,
+    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\, [1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}]_+,
               \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
 
     with sample weights v and an unpenalised intercept b: each row pays for its closest rival class only.

@@ -4,36 +4,39 @@ A hinge-type loss is a sum of maxima of affine functions of the scores ``S (c, n
 
     loss(S) = sum_j u_j max_k E_jk,    E = D + L S,    one piece k of every term j is constantly 0
 
-with slacks ``f = t - E >= 0``, multipliers ``A >= 0`` and ``sum_k A_jk = u_j``. Both machines share that algebra
-(:class:`MaxTerms`); they differ in ``L``, in its adjoint ``tau = -L' A`` and in the Hessian of one row:
+with slacks ``f = t - E >= 0``, multipliers ``A >= 0`` and ``sum_k A_jk = u_j``. Both machines share that
+algebra (:class:`MaxTerms`); they differ in ``L``, in its adjoint ``tau = -L' A`` and in the Hessian of a row:
 
-- Crammer-Singer: one term per row, one piece per class, ``E_il = 1[l != y] + s_l - s_y``. The Hessian of the row is
-  ``diag(theta) - theta theta'/sum(theta)``: a graph Laplacian, the *mesh* with edges ``theta_k theta_l/sum(theta)``.
+- Crammer-Singer: one term per row, one piece per class, ``E_il = 1[l != y] + s_l - s_y``. The Hessian is
+  ``diag(theta) - theta theta'/sum(theta)``, the Laplacian of a *mesh*, edges ``theta_k theta_l/sum(theta)``.
 - Weston-Watkins: one term per row and other class, pieces ``1 + s_l - s_y`` and 0: a *star* of edges (y, l).
 
-Here ``theta = A/f``. Edges are products of positive numbers, so nothing cancels when one theta dominates, as it does
-near the optimum.
+Here ``theta = A/f``. Edges are products of positive numbers, so nothing cancels when one theta dominates, as
+it does near the optimum. A machine with more than one kind of slack adds mesh and star.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
 Direction = tuple[Array, Array, Array]
 
-# Tuned on sixty problems (six to ten thousand rows, C from 1e-3 to 1e6). With the usual 3 for the exponent, no cap, and
-# (0.1, 10) there are half again as many iterations: few of very many terms block the step, and the correctors free them.
+# Tuned on some sixty problems with 100 to 7,500 rows and C from 1e-3 to 1e6: a few of very many terms block
+# the step, and these settings free them. The usual (3, no cap, 0.1 and 10) take half again as many steps.
 SHRINK = 8  # the barrier falls with this power of what the affine step leaves
 CAP = 4.0  # on the second-order term, in mean products
 NEIGHBOURHOOD = (0.5, 50.0)  # products, in barriers, that a centrality corrector leaves alone
 
-CHUNK = 512  # rows per update of the Newton matrix: their scaled copies stay in cache
+CHUNK = 2**17  # scaled coordinates per update of the Newton matrix: they stay in cache
 
 
 class Face(NamedTuple):
@@ -49,6 +52,27 @@ class Face(NamedTuple):
     def shift(self, change: Array) -> None:
         self.A.ravel()[self.free] += change
         np.subtract.at(self.A.ravel(), self.lead, change)
+
+
+def face_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """Solver of the saddle system, with a ridge against dependent pieces that refinement undoes."""
+    K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().sum() / max(1, len(K)) or 1.0)
+    factor, failed = dpotrf(K, lower=1) if K.size else (K, 0)
+    if failed:
+        return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))
+
+    def inverse(rhs: Array) -> Array:
+        return dpotrs(factor, rhs, lower=1)[0] if rhs.size else rhs
+
+    KN = inverse(N)
+    schur = np.linalg.pinv(N.T @ KN, rcond=1e-10, hermitian=True) if N.size else np.zeros((0, 0))
+
+    def solve(g: Array, r: Array) -> tuple[Array, Array]:
+        Kg = inverse(g)
+        db = schur @ (r - N.T @ Kg)
+        return Kg + KN @ db, db
+
+    return solve
 
 
 class Block(Protocol):
@@ -67,6 +91,9 @@ class Block(Protocol):
 
     def pull(self) -> Array:
         """tau: W = X' tau at the optimum, and off the own class the duals are a = -tau."""
+
+    def gain(self, tau: Array) -> float:
+        """The dual's concave part, minus the conjugate of the loss: for hinges the sum of the duals."""
 
     def linearise(self) -> tuple[Array | None, Array | None]:
         """Edge weights (mesh, star) of the row Hessians, as :func:`assemble` takes them."""
@@ -92,6 +119,9 @@ class Block(Protocol):
     def clip(self, a: Array) -> Array:
         """Duals (c, n) that rounding put outside their polytope, put back."""
 
+    def room(self, a: Array) -> float:
+        """Largest factor that keeps these duals in their polytope."""
+
     def intercept_slacks(self, S: Array) -> Array:
         """(c, c): how far b_k - b_l may grow with all terms still at the pieces that carry multipliers."""
 
@@ -114,8 +144,8 @@ class MaxTerms:
     direction: Direction  # of A, f and t
 
     def __init__(self, y: Labels, n_classes: int, proximal: Array) -> None:
-        # In the Newton system f may deviate by proximal * dA. That bounds theta, and with it the condition number,
-        # by 1/proximal; dA vanishes at the optimum, so the solution does not move.
+        # In the Newton system f may deviate by proximal * dA. That bounds theta, and with it the condition
+        # number, by 1/proximal; dA vanishes at the optimum, so the solution does not move.
         self.proximal = proximal
         self.y, self.shape = y, (n_classes, y.size)
         self.own = y * y.size + np.arange(y.size)  # flat index of (y_i, i)
@@ -149,6 +179,9 @@ class MaxTerms:
 
     def pull(self) -> Array:
         return self.adjoint(self.A)
+
+    def gain(self, tau: Array) -> float:
+        return float(tau.ravel()[self.own].sum())
 
     def linearise(self) -> tuple[Array | None, Array | None]:
         self.theta = self.A / (self.f + self.proximal * self.A)
@@ -208,8 +241,8 @@ class MaxTerms:
         return target + np.maximum(products.clip(low, high) - products, -high)
 
     def _carrying(self) -> NDArray[np.bool_]:
-        """Pieces that carry multipliers at the optimum: shares of the weight against slacks in units of margin."""
-        return self.A > self.f * self.weight
+        """Pieces with multipliers at the optimum: their share of the weight exceeds their slack."""
+        return np.greater(self.A, self.f * self.weight)
 
     def face(self) -> Face:
         n_terms, n = self.t.size, self.y.size
@@ -235,7 +268,7 @@ class MaxTerms:
 
 
 class CrammerSinger(MaxTerms):
-    """``sum_i u_i max_l (1[l != y_i] + s_il - s_iy)``; ``A[l]`` are the duals a_l, ``A[y]`` what they leave of u."""
+    """``sum_i u_i max_l (1[l != y] + s_l - s_y)``; ``A[l]`` are the duals a_l, ``A[y] = u - sum_l a_l``."""
 
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
         super().__init__(y, n_classes, proximal)
@@ -261,6 +294,9 @@ class CrammerSinger(MaxTerms):
         a = np.maximum(a, 0.0)
         used = a.sum(axis=0)
         return a * np.where(used > self.weight, self.weight / np.where(used > 0.0, used, 1.0), 1.0)
+
+    def room(self, a: Array) -> float:
+        return float((self.weight / a.sum(axis=0)).min())
 
     def intercept_slacks(self, S: Array) -> Array:
         E, carrying = self.lift(S) + self.offset, self._carrying()
@@ -303,6 +339,9 @@ class WestonWatkins(MaxTerms):
     def clip(self, a: Array) -> Array:
         return np.minimum(np.maximum(a, 0.0), self.weight[0])
 
+    def room(self, a: Array) -> float:
+        return float((self.weight[0] / a.max(axis=0)).min())
+
     def intercept_slacks(self, S: Array) -> Array:
         h = self.lift(S)[0] + 1.0
         active, idle = self._carrying()
@@ -339,14 +378,15 @@ def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n
     (q, n), c = T.shape, starts.size - 1
     edges = np.zeros((c * q, c * q))
     grams = edges.reshape(c, q, c, q)  # of classes k > l: grams[k, :, l]
+    chunk = max(128, CHUNK // (c * q))
     if mesh is not None:
-        for i in range(0, n, CHUNK):
-            scaled = (mesh[:, None, i : i + CHUNK] * T[:, i : i + CHUNK]).reshape(c * q, -1)
+        for i in range(0, n, chunk):
+            scaled = (mesh[:, None, i : i + chunk] * T[:, i : i + chunk]).reshape(c * q, -1)
             dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
     if star is not None:
         for k in range(c):
-            for i in range(starts[k], starts[k + 1], CHUNK):
-                x = T[:, i : min(i + CHUNK, starts[k + 1])]
+            for i in range(starts[k], starts[k + 1], chunk):
+                x = T[:, i : min(i + chunk, starts[k + 1])]
                 scaled = (star[:, None, i : i + x.shape[1]] * x).reshape(c * q, -1)
                 gram = (scaled @ x.T).reshape(c, q, q)
                 grams[k + 1 :, :, k] += gram[k + 1 :]
@@ -359,3 +399,19 @@ def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n
     penalty -= 1.0 / c
     np.einsum("kkj->kj", penalty)[:] += 1.0
     return H
+
+
+def balanced(a: Array, y: Labels, starts: Labels) -> Array:
+    """Duals ``a_il exp(p_y - p_l)``, (c, n), whose tau sums to zero over the rows.
+
+    With flows ``f_yl = sum_{i in y} a_il`` the potentials p minimise ``sum_yl f_yl exp(p_y - p_l)``: Newton.
+    """
+    flows = np.array([a[:, i:j].sum(axis=1) for i, j in pairwise(starts)])
+    p = np.zeros(len(flows))
+    for _ in range(20):
+        now = flows * np.exp(p[:, None] - p)
+        out, into = now.sum(axis=1), now.sum(axis=0)
+        if np.abs(out - into).max() <= 1e-15 * out.sum():
+            break
+        p -= np.linalg.lstsq(np.diag(out + into) - now - now.T, out - into, rcond=None)[0]
+    return a * np.exp(p[y] - p[:, None])

@@ -59,7 +59,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
 
     result = interior_point(
         problem.X.astype(np.float64, copy=False),
-        problem.y,
+        problem.y.astype(np.intp),
         problem.cost,
         problem.n_classes,
         str(problem.loss.row_problem),

@@ -1,6 +1,6 @@
 """Interior point for the convex hinge machines: Mehrotra's predictor-corrector on a condensed system.
 
-Problem, with ``X (n, d)``, ``W (d, c)``, ``b (c,)`` free, scores ``S = X W + 1 b'`` and costs ``u_i = C v_i``::
+Problem, with ``X (n, d)``, ``W (d, c)``, free ``b (c,)``, scores ``S = X W + 1 b'``, costs ``u_i = C v_i``::
 
     min_{W, b}  F(W, b) = 1/2 ||W||_F^2 + sum_i u_i loss_i(S_i)
     loss_i = max_{k != y} [1 - (s_y - s_k)]_+          "crammer_singer"
@@ -11,30 +11,32 @@ Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_
     max_a  sum_il a_il - 1/2 ||X' tau||_F^2,    sum_i tau_ik = 0 for every k if b is free
     sum_l a_il <= u_i    "crammer_singer",      a_il <= u_i    "weston_watkins"
 
-Slacks and multipliers are eliminated row by row (``_interior_blocks.py``). What is left is one system in (W, b)
-of order ``(c - 1)(min(n, d) + 1)``: every row adds ``M_i (x) x_i x_i'`` with ``M_i`` a graph Laplacian on the
-classes, and on ``sum_k w_k = 0`` the penalty is the Laplacian of the complete graph with edges 1/c. The last
-class can therefore be grounded (w = 0, b = 0) and the solution shifted back to ``sum_k w_k = sum_k b_k = 0``.
+Slacks and multipliers are eliminated row by row (``_interior_blocks.py``). What is left is one system in
+(W, b) of order ``(c - 1)(min(n, d) + 1)``: a row adds ``M_i (x) x_i x_i'`` with ``M_i`` a graph Laplacian on
+the classes, and on ``sum_k w_k = 0`` the penalty is the Laplacian of the complete graph with edges 1/c. The
+last class can be grounded (w = 0, b = 0) and the solution shifted to ``sum_k w_k = sum_k b_k = 0``.
 
 Every iterate is certified: F is evaluated with the exact hinge, and a dual whose columns sum to ``r != 0`` is
-charged ``1/2 ||r||_1`` times a bound of the spread of the optimal b, so `dual` never exceeds the optimum. In the
-end the optimality conditions are solved once on the face the iterates tend to, which makes W exact to rounding.
+charged ``1/2 ||r||_1`` times a bound of the spread of the optimal b: `dual` never exceeds the optimum. In the
+end the optimality conditions are solved on the face the iterates tend to: W is then exact to rounding.
 
-References: Mehrotra, SIAM J. Optim. 2 (1992) 575-601 (predictor-corrector); Gondzio, Comput. Optim. Appl. 6 (1996)
-137-156 (centrality correctors); Crammer & Singer, JMLR 2 (2001) 265-292; Weston & Watkins, ESANN (1999) 219-224.
+References: Mehrotra, SIAM J. Optim. 2 (1992) 575-601 (predictor-corrector); Gondzio, Comput. Optim. Appl. 6
+(1996) 137-156 (centrality correctors); Crammer & Singer, JMLR 2 (2001) 265-292; Weston & Watkins, ESANN
+(1999) 219-224.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polymargin.solvers._interior_blocks import BLOCKS, Array, Block, Labels, assemble
+from polymargin.solvers._interior_blocks import BLOCKS, Array, Block, Labels, assemble, balanced, face_solver
 
 EPS = float(np.finfo(float).eps)
 PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
@@ -87,8 +89,8 @@ def interior_point(
 
     Notes
     -----
-    The optimal b need not be unique. For the optimal W it is a set ``{b : b_k - b_l <= m_kl}``; the point returned
-    is its centre ``b_k = 1/2 mean_l (m_kl - m_lk)`` with the tightest m, the mid-point for two classes. It depends
+    The optimal b need not be unique. For the optimal W it is a set ``{b : b_k - b_l <= m_kl}``; b is its
+    centre ``b_k = 1/2 mean_l (m_kl - m_lk)`` with the tightest m, the mid-point for two classes. That depends
     on which rows there are, not on whether a row is weighted or repeated.
     """
     if block not in BLOCKS:
@@ -109,7 +111,7 @@ def interior_point(
         _polish(rows, slacks, best, tol)
     if fit_intercept:
         _centre_intercept(rows, slacks, best, tol)
-    W[:, classes], b[classes], duals, primal, dual = _certify(rows, slacks, best)
+    W[:, classes], b[classes], duals, primal, dual = _certify(rows, slacks, best, tol)
     a[order[:, None], classes] = duals.T
     if classes.size < n_classes:
         own = (rows.X @ W + b)[np.arange(order.size), y[order]]
@@ -117,7 +119,7 @@ def interior_point(
     return InteriorPointResult(W, b - b.mean(), a, primal, dual, best.n_iter)
 
 
-# -- the rows ---------------------------------------------------------------------------------------------------
+# -- the rows ----------------------------------------------------------------------------------------------
 
 
 class _Rows(NamedTuple):
@@ -134,7 +136,8 @@ class _Rows(NamedTuple):
     own: Labels  # flat index of (y_i, i) in a (c, n) array
     starts: Labels  # first row of each class, and n
     class_cost: Array
-    class_norm: Array  # ||mean of the class's rows||, in centred coordinates
+    class_mean: Array  # (c, p), in centred coordinates
+    largest_mean: float  # max_k ||class_mean_k||
     largest_norm: float  # max_i ||x_i||^2
 
     @property
@@ -152,12 +155,13 @@ def _rows(X: Any, y: Labels, cost: Array, n_classes: int, fit_intercept: bool) -
     T = np.ones((p + fit_intercept, n))
     T[:p] = Z.T
     starts = np.searchsorted(y, np.arange(n_classes + 1))
-    class_cost = np.bincount(y, cost, n_classes)
-    sums = np.array([cost[i:j] @ Z[i:j] for i, j in zip(starts, starts[1:], strict=False)])
-    class_norm = np.sqrt(np.square(sums).sum(axis=1)) / np.where(class_cost > 0.0, class_cost, 1.0)
-    largest_norm = float(np.square(T).sum(axis=0).max())
-    own = y * n + np.arange(n)
-    return _Rows(X, y, cost, n_classes, mean, T, p, back, own, starts, class_cost, class_norm, largest_norm)
+    class_cost = np.bincount(y, cost, n_classes).astype(np.float64)
+    means = np.array([cost[i:j] @ Z[i:j] for i, j in pairwise(starts)])
+    means /= np.where(class_cost > 0.0, class_cost, 1.0)[:, None]
+    largest_mean = float(np.sqrt(np.square(means).sum(axis=1).max()))
+    own, largest_norm = y * n + np.arange(n), float(np.square(T).sum(axis=0).max())
+    geometry = (starts, class_cost, means, largest_mean, largest_norm)
+    return _Rows(X, y, cost, n_classes, mean, T, p, back, own, *geometry)
 
 
 def _coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
@@ -202,7 +206,7 @@ def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Arra
     return Z, back
 
 
-# -- the central path -------------------------------------------------------------------------------------------
+# -- the central path --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -239,8 +243,9 @@ def _follow_central_path(
         residual = _evaluate(rows, block, V, best)
         if on_iteration is not None:
             on_iteration(best.primal, best.dual)
-        # The values are summed again in the end, in the coordinates of X: leave room for that.
-        if best.gap <= 0.9 * tol * abs(best.primal) or best.n_iter >= max_iter:
+        target = tol * best.primal
+        # The values are summed again in the end, in the coordinates of X: leave room for rounding.
+        if best.gap <= target - _tolerated(rows, target) or best.n_iter >= max_iter:
             return best
         with np.errstate(all="ignore"):  # at the limit of rounding a direction may overflow: it is not taken
             dV, size = _newton_step(rows, block, residual)
@@ -254,14 +259,14 @@ def _follow_central_path(
 def _proximal(rows: _Rows) -> Array:
     """How far a slack may deviate per unit of its multiplier's change, (n,).
 
-    Large enough that the penalty is not lost in the rounding of ``theta ||x||^2``, small enough that a multiplier
-    that crosses its whole range [0, u] does not disturb a margin.
+    Large enough that the penalty is not lost in the rounding of ``theta ||x||^2``, small enough that a
+    multiplier that crosses its whole range [0, u] does not disturb a margin.
     """
     return np.minimum(PROXIMAL[0] * rows.largest_norm, PROXIMAL[1] / rows.cost)
 
 
 def _start(rows: _Rows) -> Array:
-    """Best point on the ray of the balanced duals a_il = u_i * (cost of class l): scores of the right size."""
+    """Best point on the ray of the balanced duals a_il ~ u_i * (cost of class l): scores of a fair size."""
     tau = np.outer(rows.class_cost / -rows.class_cost.sum(), rows.cost)
     tau.ravel()[rows.own] += rows.cost
     V = tau @ rows.T.T
@@ -275,7 +280,8 @@ def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
     tau, primal = block.pull(), _primal(rows, block, V)
     if primal < best.primal:
         best.primal, best.V, best.V_tau = primal, V.copy(), tau
-    Z, dual = _dual(rows, tau, best.primal)
+    assert best.V is not None
+    Z, dual = _dual(rows, block, tau, best.V, best.primal)
     if dual > best.dual:
         best.dual, best.tau = dual, tau
     Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised]
@@ -287,27 +293,33 @@ def _primal(rows: _Rows, block: Block, V: Array) -> float:
     return 0.5 * float(np.vdot(W, W)) + block.loss(V @ rows.T)
 
 
-def _dual(rows: _Rows, tau: Array, primal: float) -> tuple[Array, float]:
-    """tau X, (c, q), and the dual value; `primal` is any value of F."""
+def _dual(rows: _Rows, block: Block, tau: Array, V: Array, primal: float) -> tuple[Array, float]:
+    """tau X, (c, q), and the dual value; `primal` is F at V."""
     Z = tau @ rows.T.T
     W, r = Z[:, : rows.n_penalised], Z[:, rows.n_penalised :]
-    gain = float(tau.ravel()[rows.own].sum())
-    return Z, gain - 0.5 * float(np.vdot(W, W)) - _imbalance(rows, r, primal)
+    dual = block.gain(tau) - 0.5 * float(np.vdot(W, W))
+    return Z, dual - _imbalance(rows, r, dual, V, primal)
 
 
-def _imbalance(rows: _Rows, r: Array, primal: float) -> float:
-    """What sum_i tau_i = r may add to the dual function: r'b <= 1/2 ||r||_1 (max b - min b) at the optimum.
+def _imbalance(rows: _Rows, r: Array, dual: float, V: Array, primal: float) -> float:
+    """How much too large the dual value may be if sum_i tau_i = r: r'b* <= 1/2 ||r||_1 (max b* - min b*).
 
-    The rows of class y cost at most `primal`: b_l - b_y <= primal/U_y - 1 + ||w_y - w_l|| ||mean x of class y||.
+    At the optimum the rows of class y, with mean x_y and total cost U_y, lose at most `primal`, so that
+    ``b*_l - b*_y <= primal/U_y - 1 + (w*_y - w*_l)'x_y``. With w in place of w* the last term changes by at
+    most ``2 e ||x_y||``, ``e^2 = primal - F*``, as F is strongly convex in W: a quadratic inequality for e.
     """
     if not r.size:
         return 0.0
-    spread = primal / rows.class_cost - 1.0 + 2.0 * np.sqrt(primal) * rows.class_norm
-    return 0.5 * float(np.abs(r).sum()) * max(0.0, float(spread.max()))
+    size = float(np.abs(r).sum())
+    scores = V[:, : rows.n_penalised] @ rows.class_mean.T  # of the means, one per column
+    spread = primal / rows.class_cost - 1.0 + (scores.diagonal() - scores.min(axis=0))
+    charge = 0.5 * size * max(0.0, float(spread.max()))
+    slope = size * rows.largest_mean
+    return charge + 0.5 * slope * (slope + np.sqrt(slope**2 + 4.0 * max(0.0, primal - dual + charge)))
 
 
 def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, float]:
-    """Predictor, corrector and as many centrality correctors as pay; the block keeps its part of the direction."""
+    """Predictor, corrector and as many centrality correctors as pay; the block keeps its share of it."""
     mesh, star = block.linearise()
     solve = _factorise(assemble(rows.T, rows.starts, mesh, star, rows.n_penalised), residual.shape)
 
@@ -355,14 +367,14 @@ def _factorise(H: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
     return solve
 
 
-# -- the end ----------------------------------------------------------------------------------------------------
+# -- the end -----------------------------------------------------------------------------------------------
 
 
 def _polish(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
     """Solve the optimality conditions on the face the iterates tend to; keep that if the gap does not suffer.
 
-    A gap only bounds ||W - W*||^2, but on the right face W is exact to rounding. Free multipliers z and b satisfy
-    ``K z - N b = g`` and ``N' z = r``; row j of N has +1 and -1 at the classes between which piece j moves cost.
+    A gap only bounds ||W - W*||^2, but on the right face W is exact to rounding. Free multipliers z and b
+    satisfy ``K z - N b = g``, ``N' z = r``; row j of N has +1 and -1 at the two classes of piece j.
     """
     assert best.V is not None
     face, p, V = block.face(), rows.n_penalised, best.V.copy()
@@ -372,7 +384,7 @@ def _polish(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
     N = np.zeros((m, rows.n_classes))
     N[np.arange(m), face.gains], N[np.arange(m), face.loses] = 1.0, -1.0
     x = rows.T[:p, face.row]
-    solve = _face_solver((x.T @ x) * (N @ N.T), N if rows.has_intercept else N[:, :0])
+    solve = face_solver((x.T @ x) * (N @ N.T), N if rows.has_intercept else N[:, :0])
     for _ in range(4 if m else 0):  # the first solves, the others refine
         Z = block.face_pull(face) @ rows.T.T
         V[:, :p] = Z[:, :p]
@@ -382,30 +394,9 @@ def _polish(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
     tau = block.face_pull(face, feasible=True)
     V[:, :p] = (tau @ rows.T.T)[:, :p]
     primal = _primal(rows, block, V)
-    _, dual = _dual(rows, tau, primal)
-    if primal - dual <= max(best.gap, _tolerated(rows, V, tol * primal)):
+    _, dual = _dual(rows, block, tau, V, primal)
+    if primal - dual <= max(best.gap, _tolerated(rows, tol * primal)):
         best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, tau, primal, dual
-
-
-def _face_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """Solver of the saddle system, with a ridge against dependent pieces that refinement undoes."""
-    K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().sum() / max(1, len(K)) or 1.0)
-    factor, failed = dpotrf(K, lower=1) if K.size else (K, 0)
-    if failed:
-        return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))
-
-    def inverse(rhs: Array) -> Array:
-        return dpotrs(factor, rhs, lower=1)[0] if rhs.size else rhs
-
-    KN = inverse(N)
-    schur = np.linalg.pinv(N.T @ KN, rcond=1e-10, hermitian=True) if N.size else np.zeros((0, 0))
-
-    def solve(g: Array, r: Array) -> tuple[Array, Array]:
-        Kg = inverse(g)
-        db = schur @ (r - N.T @ Kg)
-        return Kg + KN @ db, db
-
-    return solve
 
 
 def _centre_intercept(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
@@ -419,29 +410,43 @@ def _centre_intercept(rows: _Rows, block: Block, best: _Best, tol: float) -> Non
     V = best.V.copy()
     V[:, -1] += 0.5 * (slacks - slacks.T).mean(axis=1)
     primal = _primal(rows, block, V)
-    if primal - best.dual <= max(best.gap, _tolerated(rows, V, tol * primal)):
+    if primal - best.dual <= max(best.gap, _tolerated(rows, tol * primal)):
         best.V, best.primal = V, primal
 
 
-def _tolerated(rows: _Rows, V: Array, target: float) -> float:
-    """Gap that may be due to the rounding of the scores, but never more than half the target."""
-    largest = float(np.abs(V @ rows.T).max())
-    return min(0.5 * target, 4.0 * EPS * (1.0 + largest) * float(rows.cost.sum()))
+def _tolerated(rows: _Rows, target: float) -> float:
+    """Gap that may be due to the rounding of margins of order 1, but never more than half the target."""
+    return min(0.5 * target, 16.0 * EPS * float(rows.class_cost.sum()))
 
 
-def _certify(rows: _Rows, block: Block, best: _Best) -> tuple[Array, Array, Array, float, float]:
+def _certify(rows: _Rows, block: Block, best: _Best, tol: float) -> tuple[Array, Array, Array, float, float]:
     """W, b and a for X as given, and the values of exactly these arrays."""
     assert best.V is not None and best.V_tau is not None and best.tau is not None
     p, c = rows.n_penalised, rows.n_classes
     W = rows.back(best.V[:, :p], best.V_tau)
     b = best.V[:, p] - rows.mean @ W if rows.has_intercept else np.zeros(c)
-    primal = 0.5 * float(np.vdot(W, W)) + block.loss(np.ascontiguousarray((rows.X @ W + b).T))
+    # Active margins are 1 up to rounding, which costs u * eps each; a hair longer, W has them all at 1.
+    S, R = np.ascontiguousarray((rows.X @ W + b).T), 0.5 * float(np.vdot(W, W))
+    primal, scale = min((t * t * R + block.loss(t * S), t) for t in (1.0, 1.0 + 16.0 * EPS))
     a = -best.tau
     a.ravel()[rows.own] = 0.0
     a = block.clip(a)
+    dual, r = _dual_of(rows, block, a, best.V, primal)
+    if rows.has_intercept and np.abs(r).max() > 1e-13 * a.sum():  # stopped before r was down to rounding
+        with np.errstate(all="ignore"):
+            repaired = balanced(a, rows.y, rows.starts)
+            repaired *= min(1.0, block.room(repaired))
+            value, _ = _dual_of(rows, block, repaired, best.V, primal)
+        if primal - value <= max(primal - dual, tol * primal):
+            a, dual = repaired, value
+    return scale * W, scale * b, a, primal, dual
+
+
+def _dual_of(rows: _Rows, block: Block, a: Array, V: Array, primal: float) -> tuple[float, Array]:
+    """Dual value of a (c, n), from X as given, and the sums of tau."""
     tau = -a
     tau.ravel()[rows.own] = a.sum(axis=0)
     r = tau.sum(axis=1)
     Z = rows.X.T @ tau.T - np.outer(rows.mean, r)
-    dual = float(a.sum()) - 0.5 * float(np.vdot(Z, Z))
-    return W, b, a, primal, dual - _imbalance(rows, r if rows.has_intercept else r[:0], primal)
+    dual = block.gain(tau) - 0.5 * float(np.vdot(Z, Z))
+    return dual - _imbalance(rows, r[: rows.n_classes * rows.has_intercept], dual, V, primal), r

@@ -1,0 +1,1 @@
+from polymargin._core._baseline import *  # noqa: F403

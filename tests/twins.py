@@ -1,0 +1,69 @@
+"""Slow NumPy twins of the native loops: the same mathematics in the plainest form, for the tests to compare with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def solve_row(problem: str, g, a, g_target: float, q: float, cost: float) -> np.ndarray:
+    """One row's duals, the others fixed: bisection on the one number that couples them.
+
+    maximise  sum_l a_l (h_l - h_y) - (q/2) (sum_l a_l^2 + (sum_l a_l)^2), h without the row's own contribution.
+    """
+    h, h_target = g + q * a, g_target - q * a.sum()
+    if problem == "weston_watkins":
+        z = (h - h_target) / q
+        total = _bisect(lambda A: A - np.clip(z - A, 0.0, cost).sum(), 0.0, len(g) * cost)
+        return np.clip(z - total, 0.0, cost)
+
+    def duals(nu):
+        return np.maximum(0.0, h - nu) / q
+
+    low, high = min(h.min(), h_target) - q * cost - 1.0, max(h.max(), h_target) + 1.0
+    # the own class takes what the others give, up to the cost
+    nu = _bisect(lambda nu: min(cost, (nu - h_target) / q) - duals(nu).sum(), low, high)
+    return duals(nu)
+
+
+def _bisect(increasing, low: float, high: float) -> float:
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        if increasing(middle) < 0.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def dual_ascent(problem: str, X, y, cost, n_classes: int, epochs: int) -> np.ndarray:
+    """Plain cyclic coordinate ascent without shrinking, waiting or face steps; returns the duals a (n, c)."""
+    n = len(y)
+    a = np.zeros((n, n_classes))
+    W = np.zeros((X.shape[1], n_classes))
+    for _ in range(epochs):
+        for i in range(n):
+            others = np.arange(n_classes) != y[i]
+            s, q = X[i] @ W, float(X[i] @ X[i])
+            if q == 0.0:
+                continue
+            new = solve_row(problem, s[others], a[i, others], s[y[i]] - 1.0, q, cost[i])
+            step = np.zeros(n_classes)
+            step[others] = a[i, others] - new
+            step[y[i]] = -step.sum()
+            W += np.outer(X[i], step)
+            a[i, others] = new
+    return a
+
+
+def tau(a: np.ndarray, y) -> np.ndarray:
+    """Signed duals: minus a for the other classes, their sum for the own class."""
+    T = -a.copy()
+    T[np.arange(len(y)), y] = a.sum(axis=1)
+    return T
+
+
+def dense_duals(starts, classes, values, n_classes: int) -> np.ndarray:
+    """The sparse duals of the native loop as an (n, c) array."""
+    a = np.zeros((len(starts) - 1, n_classes))
+    a[np.repeat(np.arange(len(a)), np.diff(starts)), classes] = values
+    return a
