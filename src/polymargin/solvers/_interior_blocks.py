@@ -321,7 +321,7 @@ class WestonWatkins(MaxTerms):
         self.piece_class = np.stack([self.other, np.broadcast_to(y, self.other.shape)])
 
     def lift(self, S: Array) -> Array:
-        pieces = np.zeros_like(self.offset)
+        pieces = np.zeros(self.offset.shape)
         np.subtract(S.ravel()[self.off], S.ravel()[self.own], out=pieces[0])
         return pieces
 
@@ -411,7 +411,7 @@ def balanced(a: Array, y: Labels, starts: Labels) -> Array:
     for _ in range(20):
         now = flows * np.exp(p[:, None] - p)
         out, into = now.sum(axis=1), now.sum(axis=0)
-        if np.abs(out - into).max() <= 1e-15 * out.sum():
+        if np.abs(out - into).max() <= 1e-15 * out.sum() or not np.abs(p).max() < 30.0:
             break
         p -= np.linalg.lstsq(np.diag(out + into) - now - now.T, out - into, rcond=None)[0]
     return a * np.exp(p[y] - p[:, None])

@@ -27,6 +27,7 @@ References: Mehrotra, SIAM J. Optim. 2 (1992) 575-601 (predictor-corrector); Gon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -82,10 +83,6 @@ def interior_point(
     tol : relative duality gap
     max_iter : hard limit of Newton steps
     on_iteration : called as ``on_iteration(primal, dual)`` with the best values so far; may raise to stop
-
-    Returns
-    -------
-    InteriorPointResult
 
     Notes
     -----
@@ -315,7 +312,7 @@ def _imbalance(rows: _Rows, r: Array, dual: float, V: Array, primal: float) -> f
     spread = primal / rows.class_cost - 1.0 + (scores.diagonal() - scores.min(axis=0))
     charge = 0.5 * size * max(0.0, float(spread.max()))
     slope = size * rows.largest_mean
-    return charge + 0.5 * slope * (slope + np.sqrt(slope**2 + 4.0 * max(0.0, primal - dual + charge)))
+    return charge + 0.5 * slope * (slope + math.sqrt(slope**2 + 4.0 * max(0.0, primal - dual + charge)))
 
 
 def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, float]:
