@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips its array API check
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 

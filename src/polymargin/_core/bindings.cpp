@@ -193,7 +193,7 @@ std::vector<double> solved_row(Vector<double> g, Vector<double> a, double g_targ
     std::vector<double> next(count), scratch(count);
     std::vector<Index> classes(count), parked(count);
     RowView row{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, q, cost,
-                true, parked.data(), 0};
+                true, parked.data(), 0, false};
     Problem::solve(row);
     return next;
 }

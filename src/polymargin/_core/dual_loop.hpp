@@ -22,7 +22,7 @@ namespace polymargin {
 struct LoopSettings {
     bool waiting = true;       // let quiet rows wait
     int longest_wait = 31;     // epochs
-    double face_from = 1e-2;   // relative gap from which face steps are tried
+    double face_from = 1e-3;   // relative gap from which face steps are tried
     int face_every = 20;       // epochs
     std::uint64_t seed = 0;
 };
@@ -50,7 +50,8 @@ public:
             epoch(stop - progress_.visits, poll);
             const double estimate = progress_.estimate, scale = std::fabs(state_.dual + estimate);
             const bool fell = estimate <= 0.8 * last_check || k >= 20;
-            if (fell && estimate <= tol * scale) break;
+            // rows and classes at rest are not part of the estimate: ask for a little more than the tolerance
+            if (fell && estimate <= 0.7 * tol * scale) break;
             if (estimate <= settings_.face_from * scale && progress_.epochs % settings_.face_every == 0) {
                 // as much work as the epochs since the last face step, so that it can at worst double the cost
                 const auto since = static_cast<Size>(progress_.visits - visits_at_face_);
@@ -74,10 +75,11 @@ public:
     double loss(int n_threads, const Poll& poll) const {
         constexpr Size chunk = 2048;
         const Size n_chunks = (n_ + chunk - 1) / chunk;
+        const Size n_workers = std::min<Size>(n_chunks, static_cast<Size>(std::max(1, n_threads)));
         std::vector<double> sums(n_chunks, 0.0);
         auto work = [&](Size first, bool polls) {
             std::vector<double> scores(padded(c_));
-            for (Size b = first; b < n_chunks; b += static_cast<Size>(n_threads)) {
+            for (Size b = first; b < n_chunks; b += n_workers) {
                 for (Size i = b * chunk; i < std::min(n_, (b + 1) * chunk); ++i) {
                     state_.weights.all_scores(i, scores.data());
                     sums[b] += state_.cost[i] * Problem::loss(scores.data(), c_, static_cast<Size>(state_.y[i]));
@@ -86,11 +88,11 @@ public:
             }
         };
         std::vector<std::thread> workers;
-        for (int t = 1; t < n_threads; ++t) workers.emplace_back(work, static_cast<Size>(t), false);
         auto join = [&] {
             for (auto& worker : workers) worker.join();
         };
         try {
+            for (Size t = 1; t < n_workers; ++t) workers.emplace_back(work, t, false);
             work(0, true);
         } catch (...) {
             join();
@@ -159,11 +161,29 @@ private:
         const Assessment seen = Problem::assess(row, threshold_);
         resting_[i] = Problem::settled(row);
         if (seen.violation > 0.0) {
+            if (row.count > widest_) narrow(row);
             Problem::solve(row);
             move(i, row);
         }
         store(i, row);
         return seen;
+    }
+
+    // With very many classes a row moves only its non-zero duals and the most violated classes: at the start all classes
+    // tie, and n times c duals would come into being only to vanish again. Still an ascent step; the row goes on looking at
+    // every class.
+    void narrow(RowView& row) {
+        order_.resize(row.count);
+        for (Size k = 0; k < row.count; ++k) order_[k] = k;
+        const auto first_zero = std::partition(order_.begin(), order_.end(), [&](Size k) { return row.a[k] > 0.0; });
+        const auto nonzero = static_cast<Size>(first_zero - order_.begin());
+        const Size kept = std::min(row.count, nonzero + widest_ / 2);
+        std::nth_element(first_zero, order_.begin() + static_cast<std::ptrdiff_t>(kept), order_.end(),
+                         [&](Size k, Size l) { return row.g[k] != row.g[l] ? row.g[k] > row.g[l] : k < l; });
+        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(kept));
+        for (Size k = 0; k < kept; ++k) row.keep(k, order_[k]);
+        row.count = kept;
+        row.narrowed = true;
     }
 
     // Gathers the list of row i: classes, duals and g.
@@ -172,7 +192,7 @@ private:
         const Index* cls = state_.duals.classes(slot);
         const double* a = state_.duals.values(slot);
         RowView row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, state_.q[i], state_.cost[i],
-                    slot.target_active, parked_.data(), 0};
+                    slot.target_active, parked_.data(), 0, false};
         if (slot.every) {
             look_at_every_class(i, slot, row);
             return row;
@@ -230,8 +250,7 @@ private:
 
     // Writes the list back. A row looks at every class until enough have dropped to make a list pay.
     void store(Size i, const RowView& row) {
-        const Size longest = c_ <= 64 ? c_ - 2 : c_ / 4;
-        const bool every = state_.duals.slot(i).every && row.count > longest;
+        const bool every = state_.duals.slot(i).every && (row.narrowed || row.count > longest_list());
         state_.duals.reserve(i, row.n_parked + (every ? row.count - zeros(row) : row.count));
         auto& slot = state_.duals.slot(i);
         Index* cls = state_.duals.classes(slot);
@@ -252,6 +271,8 @@ private:
         slot.target_active = row.target_active;
     }
 
+    Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
+
     static Size zeros(const RowView& row) {
         return static_cast<Size>(std::count(row.a, row.a + row.count, 0.0));
     }
@@ -270,7 +291,10 @@ private:
     bool full_ = true;
     double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
 
+    static constexpr Size widest_ = 64;  // classes a row moves at a time
+
     // one row's workspace
+    std::vector<Size> order_;
     std::vector<Index> classes_, moved_, parked_;
     std::vector<double> a_, g_, next_, scratch_, every_, steps_;
 };

@@ -26,7 +26,7 @@ public:
     };
 
     DualRows(Size n_rows, Size n_classes) : slots_(n_rows) {
-        const Index capacity = static_cast<Index>(std::min<Size>(n_classes - 1, 8));
+        const Index capacity = static_cast<Index>(n_classes <= 32 ? n_classes - 1 : 16);
         for (Size i = 0; i < n_rows; ++i) {
             slots_[i] = {i * static_cast<Size>(capacity), capacity, 0, 0, true, true};
         }

@@ -8,7 +8,7 @@
 // others: their differences must survive when scores are many orders below 1.) The machines differ in the polytope of a only:
 //
 //   CrammerSinger    sum_l a_l <= u     loss  max_l [1 - (s_y - s_l)]_+
-//   WestonWatkins    a_l <= u           loss  sum_l [1 - (s_y - s_l)]_+     (Wang & Scott 2022)
+//   WestonWatkins    a_l <= u           loss  sum_l [1 - (s_y - s_l)]_+     (Wang & Scott 2021)
 //
 // A problem offers `loss`, `assess` (duality gap of the row, largest violation, which classes to drop) and `solve`.
 #pragma once
@@ -37,6 +37,7 @@ struct RowView {
     bool target_active;      // the dual of the row's own class (sum_l a_l) may still change
     Index* parked_classes;   // classes outside the list whose duals sit at the cost
     Size n_parked;
+    bool narrowed;           // the list holds only some of the classes the row looks at
 
     void keep(Size to, Size from) {
         classes[to] = classes[from];

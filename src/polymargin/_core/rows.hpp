@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pack.hpp"
+
 #if defined(__GNUC__) || defined(__clang__)
 #define PM_PREFETCH(address) __builtin_prefetch(address)
 #else
@@ -23,25 +25,38 @@ namespace polymargin {
 using Index = std::int32_t;  // classes
 using Size = std::size_t;    // rows, features, stored entries
 
+// Asks for the cache lines of a range. Rows are visited at random, so the hardware does not see the next one coming; very
+// long rows are left to it after their beginning.
+inline void prefetch_range(const void* begin, Size bytes) {
+    constexpr Size line = 64, most = 64 * line;
+    const char* p = static_cast<const char*>(begin);
+    for (Size k = 0; k < bytes && k < most; k += line) PM_PREFETCH(p + k);
+}
+
 // Rounds up to a whole number of 32-byte vectors of doubles.
 inline Size padded(Size count) { return (count + 3) & ~Size{3}; }
 
-// K dot products against one x with eight partial sums each: a fixed order of additions, so the same bits every
-// time, which compilers turn into SIMD without permission to reassociate at will.
+// K dot products against one x.
 template <int K, class T>
 inline void dense_dots(const T* x, const double* const* v, Size d, double* out) {
-    double partial[K][8] = {};
+    Pack even[K], odd[K];
+    for (int k = 0; k < K; ++k) even[k] = odd[k] = spread(0.0);
     Size j = 0;
     for (; j + 8 <= d; j += 8) {
+        const Pack x0 = load(x + j), x1 = load(x + j + 4);
         for (int k = 0; k < K; ++k) {
-            for (int u = 0; u < 8; ++u) partial[k][u] += v[k][j + u] * static_cast<double>(x[j + u]);
+            even[k] += x0 * load(v[k] + j);
+            odd[k] += x1 * load(v[k] + j + 4);
         }
     }
+    for (; j + 4 <= d; j += 4) {
+        const Pack x0 = load(x + j);
+        for (int k = 0; k < K; ++k) even[k] += x0 * load(v[k] + j);
+    }
     for (int k = 0; k < K; ++k) {
-        const double* p = partial[k];
-        double sum = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
-        for (Size r = j; r < d; ++r) sum += v[k][r] * static_cast<double>(x[r]);
-        out[k] = sum;
+        double total = sum(even[k] + odd[k]);
+        for (Size r = j; r < d; ++r) total += v[k][r] * static_cast<double>(x[r]);
+        out[k] = total;
     }
 }
 
@@ -72,7 +87,7 @@ public:
         return out;
     }
 
-    void prefetch(Size i) const { PM_PREFETCH(row(i)); }
+    void prefetch(Size i) const { prefetch_range(row(i), d_ * sizeof(T)); }
 
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* /*every*/) const {
         const T* x = row(i);
@@ -106,8 +121,10 @@ public:
         const T* x = row(i);
         for (Size k = 0; k < count; ++k) {
             double* v = V + static_cast<Size>(classes[k]) * stride_;
-            const double step = steps[k];
-            for (Size j = 0; j < d_; ++j) v[j] += step * static_cast<double>(x[j]);
+            const Pack step = spread(steps[k]);
+            Size j = 0;
+            for (; j + 4 <= d_; j += 4) store(v + j, load(v + j) + step * load(x + j));
+            for (; j < d_; ++j) v[j] += steps[k] * static_cast<double>(x[j]);
         }
     }
 
@@ -148,8 +165,9 @@ public:
     }
 
     void prefetch(Size i) const {
-        PM_PREFETCH(indices_ + indptr_[i]);
-        PM_PREFETCH(data_ + indptr_[i]);
+        const Size begin = static_cast<Size>(indptr_[i]), count = static_cast<Size>(indptr_[i + 1]) - begin;
+        prefetch_range(indices_ + begin, count * sizeof(I));
+        prefetch_range(data_ + begin, count * sizeof(T));
     }
 
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
@@ -232,15 +250,15 @@ private:
         for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
-            for (Size k = 0; k < stride_; k += 4) {
-                for (Size u = 0; u < 4; ++u) v[k + u] += steps[k + u] * x;
-            }
+            const Pack spread_x = spread(x);
+            for (Size k = 0; k < stride_; k += 4) store(v + k, load(v + k) + spread_x * load(steps + k));
         }
     }
 
     template <int K>
     void block(const double* V, Size i, double* out) const {
-        double sum[K] = {};
+        Pack sums[K / 4];
+        for (int k = 0; k < K / 4; ++k) sums[k] = spread(0.0);
         const I end = indptr_[i + 1];
         for (I p = indptr_[i]; p < end; ++p) {
             if (p + 8 < end) {
@@ -248,10 +266,10 @@ private:
                 for (int k = 0; k < K; k += 8) PM_PREFETCH(ahead + k);
             }
             const double* v = V + static_cast<Size>(indices_[p]) * stride_;
-            const double x = static_cast<double>(data_[p]);
-            for (int k = 0; k < K; ++k) sum[k] += v[k] * x;
+            const Pack x = spread(static_cast<double>(data_[p]));
+            for (int k = 0; k < K / 4; ++k) sums[k] += load(v + 4 * k) * x;
         }
-        for (int k = 0; k < K; ++k) out[k] = sum[k];
+        for (int k = 0; k < K / 4; ++k) store(out + 4 * k, sums[k]);
     }
 
     const T* data_;

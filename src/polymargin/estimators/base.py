@@ -59,7 +59,7 @@ ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
     objective_ : float
         ``certificate_.primal``.
     n_iter_ : int
-        Epochs used.
+        Epochs used, and Newton steps if an interior point ended the fit.
     n_features_in_, feature_names_in_
         As in scikit-learn.
     """
@@ -129,7 +129,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-            float32 and float64 are used as they are; sparse matrices are never made dense.
+            float32 and float64 are used as they are; sparse matrices are not made dense (only the interior point that
+            ends small, badly conditioned problems works on a dense copy of at most 40 MB).
         y : array of shape (n_samples,)
             Class labels of any kind.
         sample_weight : array of shape (n_samples,), default=None
@@ -163,7 +164,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         validation.positive("C", self.C, "try 0.01, 1 or 100")
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-4")
         validation.whole("max_iter", self.max_iter, 1, "epochs")
-        validation.whole("verbose", self.verbose if self.verbose is not True else 1, 0, "0 is silent")
+        if not isinstance(self.verbose, bool):
+            validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
         validation.thread_count(self.n_jobs)

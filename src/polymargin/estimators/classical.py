@@ -35,11 +35,11 @@ class CrammerSingerSVC(MarginClassifier):
     >>> from sklearn.preprocessing import scale
     >>> from polymargin import CrammerSingerSVC
     >>> X, y = load_iris(return_X_y=True)
-    >>> machine = CrammerSingerSVC(C=1.0).fit(scale(X), y)
+    >>> machine = CrammerSingerSVC(C=1.0, random_state=0).fit(scale(X), y)
     >>> machine.certificate_.status
     'optimal'
-    >>> print(f"{{machine.objective_:.2f}} {{machine.score(scale(X), y):.3f}}")
-    16.92 0.973
+    >>> print(f"{{machine.objective_:.2f}}")
+    16.92
     """
 
     def _loss(self) -> ScoreLoss:
@@ -75,7 +75,7 @@ class WestonWatkinsSVC(MarginClassifier):
     J. Weston and C. Watkins. Support vector machines for multi-class pattern recognition. ESANN 1999.
 
     Y. Wang and C. Scott. Weston-Watkins hinge loss and ordered partitions; An exact solver for the Weston-Watkins SVM
-    subproblem. 2020-2022.
+    subproblem. NeurIPS 2020; ICML 2021.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class WestonWatkinsSVC(MarginClassifier):
     >>> from sklearn.preprocessing import scale
     >>> from polymargin import WestonWatkinsSVC
     >>> X, y = load_iris(return_X_y=True)
-    >>> machine = WestonWatkinsSVC(C=1.0).fit(scale(X), y)
+    >>> machine = WestonWatkinsSVC(C=1.0, random_state=0).fit(scale(X), y)
     >>> machine.certificate_.rel_gap <= machine.tol
     True
     """

@@ -10,10 +10,11 @@ import numpy as np
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
+from polymargin.solvers._interior_blocks import BLOCKS
 from polymargin.solvers.dual_ascent import Solution, SparseDuals, WarmStart, dual_ascent
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
-_LARGEST_DUAL = 5_000_000  # entries of a dense n x c array of duals
+_LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the interior point
 _NEWTON_STEPS = 20  # what an interior point usually takes
 
 
@@ -38,8 +39,9 @@ def solve(
 def _patience(problem: Problem) -> int:
     """Epochs to try before an interior point: about as much work as that would be; unlimited if that cannot be used."""
     n, c = problem.n_rows, problem.n_classes
-    unknowns = (min(n, problem.n_features) + 1) * c
-    if unknowns > _LARGEST_SYSTEM or n * c > _LARGEST_DUAL:
+    rank = min(n, problem.n_features)
+    unknowns = (rank + 1) * c
+    if problem.loss.row_problem not in BLOCKS or unknowns > _LARGEST_SYSTEM or n * max(c, rank) > _LARGEST_ARRAY:
         return np.iinfo(np.int32).max
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
     epoch = 4 * n * problem.n_features * c
