@@ -126,7 +126,7 @@ public:
             const auto& slot = state().duals.slot(i);
             for (Index k = 0; k < slot.count; ++k) {
                 if (state().duals.values(slot)[k] == 0.0) continue;
-                out.classes.push_back(state().duals.classes(slot)[k]);
+                out.classes.push_back(state().duals.label(slot, k));
                 out.values.push_back(state().duals.values(slot)[k]);
             }
             out.starts.push_back(static_cast<std::int64_t>(out.classes.size()));

@@ -38,9 +38,11 @@ class DualLoop {
 public:
     DualLoop(Rows rows, const Index* y, const double* cost, LoopSettings settings)
         : state_(rows, y, cost), settings_(settings), random_(settings.seed), face_(state_), n_(rows.n_rows()),
-          c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(n_, 0), period_(n_, 0), classes_(c_ + 1),
+          c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(settings.waiting ? n_ : 0, 0), period_(wait_), classes_(c_ + 1),
           moved_(c_ + 1), parked_(c_ + 1), a_(c_ + 1), g_(padded(c_ + 1)), next_(c_ + 1), scratch_(c_ + 1),
-          every_(padded(c_)), steps_(c_ + 1) {}
+          every_(padded(c_)), steps_(c_ + 1) {
+        visits_.reserve(n_);
+    }
 
     // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
     void ascend(std::int64_t max_visits, double tol, const Poll& poll) {
@@ -66,8 +68,9 @@ public:
         for (Size i = 0; i < n_; ++i) {
             state_.duals.restore(i);
             resting_[i] = 0;
-            wait_[i] = period_[i] = 0;
         }
+        std::fill(wait_.begin(), wait_.end(), std::uint8_t{0});
+        std::fill(period_.begin(), period_.end(), std::uint8_t{0});
         full_ = true;
     }
 
@@ -141,11 +144,11 @@ private:
         visits_.clear();
         for (Size i = 0; i < n_; ++i) {
             if (resting_[i]) continue;
-            if (wait_[i] > 0) {
+            if (settings_.waiting && wait_[i] > 0) {
                 --wait_[i];
                 estimate += static_cast<double>(row_gap_[i]);
             } else {
-                visits_.push_back(i);
+                visits_.push_back(static_cast<std::uint32_t>(i));
             }
         }
     }
@@ -189,7 +192,6 @@ private:
     // Gathers the list of row i: classes, duals and g.
     RowView look(Size i) {
         const auto& slot = state_.duals.slot(i);
-        const Index* cls = state_.duals.classes(slot);
         const double* a = state_.duals.values(slot);
         RowView row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, state_.q[i], state_.cost[i],
                     slot.target_active, parked_.data(), 0, false};
@@ -198,9 +200,9 @@ private:
             return row;
         }
         row.count = static_cast<Size>(slot.active);
-        std::copy_n(cls, slot.active, row.classes);
+        for (Index k = 0; k < slot.active; ++k) row.classes[k] = state_.duals.label(slot, k);
         std::copy_n(a, slot.active, row.a);
-        for (Index k = slot.active; k < slot.count; ++k) row.parked_classes[row.n_parked++] = cls[k];
+        for (Index k = slot.active; k < slot.count; ++k) row.parked_classes[row.n_parked++] = state_.duals.label(slot, k);
         const bool with_target = slot.target_active;
         const Size wanted = row.count + (with_target ? 1 : 0);
         row.classes[row.count] = state_.y[i];
@@ -218,9 +220,11 @@ private:
             row.a[row.count] = 0.0;
             row.g[row.count++] = every_[static_cast<Size>(k)];
         }
-        const Index* cls = state_.duals.classes(slot);
         const double* a = state_.duals.values(slot);
-        for (Index k = 0; k < slot.count; ++k) row.a[cls[k] - (cls[k] > y ? 1 : 0)] = a[k];
+        for (Index k = 0; k < slot.count; ++k) {
+            const Index label = state_.duals.label(slot, k);
+            row.a[label - (label > y ? 1 : 0)] = a[k];
+        }
         row.g_target = every_[static_cast<Size>(y)] - 1.0;
     }
 
@@ -253,20 +257,13 @@ private:
         const bool every = state_.duals.slot(i).every && (row.narrowed || row.count > longest_list());
         state_.duals.reserve(i, row.n_parked + (every ? row.count - zeros(row) : row.count));
         auto& slot = state_.duals.slot(i);
-        Index* cls = state_.duals.classes(slot);
-        double* a = state_.duals.values(slot);
         Index m = 0;
         for (Size k = 0; k < row.count; ++k) {
-            if (every && row.a[k] == 0.0) continue;
-            cls[m] = row.classes[k];
-            a[m++] = row.a[k];
-        }
-        slot.active = m;
-        for (Size k = 0; k < row.n_parked; ++k) {
-            cls[m] = row.parked_classes[k];
-            a[m++] = row.cost;
+            if (!every || row.a[k] != 0.0) state_.duals.set(slot, m++, row.classes[k], row.a[k]);
         }
         slot.count = m;
+        for (Size k = 0; k < row.n_parked; ++k) state_.duals.set(slot, slot.count++, row.parked_classes[k], row.cost);
+        slot.active = m;
         slot.every = every;
         slot.target_active = row.target_active;
     }
@@ -287,7 +284,7 @@ private:
     Size n_, c_;
     std::vector<float> row_gap_;
     std::vector<std::uint8_t> resting_, wait_, period_;
-    std::vector<Size> visits_;
+    std::vector<std::uint32_t> visits_;
     bool full_ = true;
     double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
 

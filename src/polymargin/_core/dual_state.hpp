@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 #include <vector>
 
 #include "duals.hpp"
@@ -29,6 +30,7 @@ struct DualState {
     DualState(Rows the_rows, const Index* targets, const double* costs)
         : rows(the_rows), y(targets), cost(costs), weights(rows, intercept), duals(rows.n_rows(), rows.n_classes()),
           q(rows.n_rows()) {
+        if (n_rows() > 0xffffffffu) throw std::length_error("more than 4294967295 rows");
         for (Size i = 0; i < n_rows(); ++i) q[i] = rows.squared_norm(i);
     }
     DualState(const DualState&) = delete;  // `weights` refers to `rows` and `intercept`
@@ -51,8 +53,7 @@ struct DualState {
         std::vector<double> steps(count);
         double sum = 0.0;
         for (Size k = 0; k < count; ++k) {
-            duals.classes(slot)[k] = classes[k];
-            duals.values(slot)[k] = values[k];
+            duals.set(slot, static_cast<Index>(k), classes[k], values[k]);
             steps[k] = -values[k];
             sum += values[k];
         }
@@ -79,7 +80,7 @@ struct DualState {
         for (Size i = 0; i < n_rows(); ++i) {
             const auto& slot = duals.slot(i);
             for (Index k = 0; k < slot.count; ++k) {
-                out[static_cast<Size>(y[i]) * c + static_cast<Size>(duals.classes(slot)[k])] += duals.values(slot)[k];
+                out[static_cast<Size>(y[i]) * c + static_cast<Size>(duals.label(slot, k))] += duals.values(slot)[k];
             }
         }
         return out;
@@ -102,7 +103,7 @@ struct DualState {
             const Size count = static_cast<Size>(slot.count);
             double sum = 0.0;
             for (Size k = 0; k < count; ++k) {
-                classes[k] = duals.classes(slot)[k];
+                classes[k] = duals.label(slot, static_cast<Index>(k));
                 a[k] = duals.values(slot)[k] * factors[static_cast<Size>(y[i]) * c + static_cast<Size>(classes[k])];
                 steps[k] = -a[k];
                 sum += a[k];

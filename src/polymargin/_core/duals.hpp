@@ -11,11 +11,37 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "rows.hpp"
 
 namespace polymargin {
+
+// Labels: class indices, in two bytes each where they fit.
+class Labels {
+public:
+    explicit Labels(Size n_classes) : wide_(n_classes > (Size{1} << 16)) {}
+
+    Index operator[](Size at) const {
+        return wide_ ? static_cast<Index>(low_[at]) | static_cast<Index>(high_[at]) << 16 : static_cast<Index>(low_[at]);
+    }
+    void set(Size at, Index label) {
+        low_[at] = static_cast<std::uint16_t>(label & 0xffff);
+        if (wide_) high_[at] = static_cast<std::uint16_t>(label >> 16);
+    }
+    Size size() const { return low_.size(); }
+    void resize(Size count) {
+        low_.resize(count);
+        if (wide_) high_.resize(count);
+    }
+    void prefetch(Size at) const { PM_PREFETCH(low_.data() + at); }
+
+private:
+    bool wide_;
+    std::vector<std::uint16_t> low_, high_;
+};
 
 class DualRows {
 public:
@@ -25,26 +51,30 @@ public:
         bool every, target_active;  // target_active: the row still moves the dual of its own class
     };
 
-    DualRows(Size n_rows, Size n_classes) : slots_(n_rows) {
+    DualRows(Size n_rows, Size n_classes) : slots_(n_rows), labels_(n_classes) {
         const Index capacity = static_cast<Index>(n_classes <= 32 ? n_classes - 1 : 16);
         for (Size i = 0; i < n_rows; ++i) {
             slots_[i] = {i * static_cast<Size>(capacity), capacity, 0, 0, true, true};
         }
-        classes_.resize(n_rows * static_cast<Size>(capacity));
-        values_.resize(classes_.size());
+        labels_.resize(n_rows * static_cast<Size>(capacity));
+        values_.resize(labels_.size());
     }
 
     Slot& slot(Size i) { return slots_[i]; }
     const Slot& slot(Size i) const { return slots_[i]; }
-    Index* classes(const Slot& s) { return classes_.data() + s.start; }
-    const Index* classes(const Slot& s) const { return classes_.data() + s.start; }
+    Index label(const Slot& s, Index k) const { return labels_[s.start + static_cast<Size>(k)]; }
     double* values(const Slot& s) { return values_.data() + s.start; }
     const double* values(const Slot& s) const { return values_.data() + s.start; }
+
+    void set(const Slot& s, Index k, Index label, double value) {
+        labels_.set(s.start + static_cast<Size>(k), label);
+        values_[s.start + static_cast<Size>(k)] = value;
+    }
 
     double& value_at(Size position) { return values_[position]; }
 
     void prefetch(Size i) const {
-        PM_PREFETCH(classes_.data() + slots_[i].start);
+        labels_.prefetch(slots_[i].start);
         PM_PREFETCH(values_.data() + slots_[i].start);
     }
 
@@ -54,11 +84,11 @@ public:
         if (count <= static_cast<Size>(s.capacity)) return;
         waste_ += static_cast<Size>(s.capacity);
         s.count = s.active = 0;
-        if (waste_ > classes_.size() / 2) compact();
+        if (waste_ > labels_.size() / 2) compact();
         const Size capacity = count + count / 2;  // slack, so that a growing row does not move every time
-        s.start = classes_.size();
+        s.start = labels_.size();
         s.capacity = static_cast<Index>(capacity);
-        classes_.resize(s.start + capacity);
+        labels_.resize(s.start + capacity);
         values_.resize(s.start + capacity);
     }
 
@@ -66,14 +96,10 @@ public:
     void restore(Size i) {
         Slot& s = slots_[i];
         if (!s.every) {
-            Index* cls = classes(s);
-            double* a = values(s);
+            const double* a = values(s);
             Index kept = 0;
             for (Index k = 0; k < s.count; ++k) {
-                if (a[k] != 0.0) {
-                    cls[kept] = cls[k];
-                    a[kept++] = a[k];
-                }
+                if (a[k] != 0.0) set(s, kept++, label(s, k), a[k]);
             }
             s.count = kept;
         }
@@ -86,24 +112,25 @@ public:
     void compact() {
         Size live = 0;
         for (const Slot& s : slots_) live += static_cast<Size>(s.count);
-        std::vector<Index> classes(live);
+        Labels labels = labels_;
         std::vector<double> values(live);
         Size at = 0;
         for (Slot& s : slots_) {
-            std::copy_n(classes_.data() + s.start, s.count, classes.data() + at);
+            for (Index k = 0; k < s.count; ++k) labels.set(at + static_cast<Size>(k), label(s, k));
             std::copy_n(values_.data() + s.start, s.count, values.data() + at);
             s.start = at;
             s.capacity = s.count;
             at += static_cast<Size>(s.count);
         }
-        classes_.swap(classes);
+        labels.resize(live);
+        labels_ = std::move(labels);
         values_.swap(values);
         waste_ = 0;
     }
 
 private:
     std::vector<Slot> slots_;
-    std::vector<Index> classes_;
+    Labels labels_;
     std::vector<double> values_;
     Size waste_ = 0;
 };

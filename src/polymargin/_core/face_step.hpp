@@ -66,7 +66,7 @@ private:
             const Size begin = classes_.size();
             for (Index k = 0; k < slot.count; ++k) {
                 if (!Problem::is_free(a[k], state_.cost[i])) continue;
-                classes_.push_back(state_.duals.classes(slot)[k]);
+                classes_.push_back(state_.duals.label(slot, k));
                 position_.push_back(slot.start + static_cast<Size>(k));
             }
             rows_.push_back({i, begin, classes_.size(), closed});

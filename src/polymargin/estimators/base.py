@@ -147,6 +147,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
         problem = self._problem(_canonical(X if targets.kept is None else X[targets.kept]), targets.y, targets.weight)
+        del targets  # its weights live on in the problem's costs
         ledger = Ledger(self.tol, self.verbose, type(self).__name__)
         solution = solve(
             problem,
