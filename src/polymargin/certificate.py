@@ -6,7 +6,7 @@ For a convex machine `dual` is a proven lower bound on the optimum, so the optim
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -53,6 +53,13 @@ class Certificate:
     seconds: float
     history: tuple[Record, ...] = ()
 
+    def of_primal(self, primal: float, tol: float) -> Certificate:
+        """The same bound beside another machine's objective and another tolerance."""
+        gap = primal - self.dual
+        rel_gap = gap / max(abs(primal), 1e-300)
+        status = "optimal" if rel_gap <= tol else "stalled" if self.status == "optimal" else self.status
+        return replace(self, primal=primal, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
+
     @property
     def converged(self) -> bool:
         """Whether the gap reached the tolerance."""
@@ -71,12 +78,11 @@ class Ledger:
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
-    def add(self, primal: float, dual: float, n_iter: int) -> bool:
-        """Notes a primal value and a bound; returns whether this primal is the best so far.
+    def add(self, primal: float, dual: float, n_iter: int) -> None:
+        """Notes a primal value and a bound.
 
         A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
         """
-        better = primal < self.primal
         self.primal = min(self.primal, primal)
         self.dual = max(self.dual, dual)
         if self.gap < -1e-9 * max(abs(self.primal), abs(self.dual)):
@@ -92,7 +98,6 @@ class Ledger:
                 f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
                 flush=True,
             )
-        return better
 
     @property
     def gap(self) -> float:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
-KERNELS = ("linear",)
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
 _LARGEST = 1e75  # squares of larger entries overflow when they are summed and multiplied by C
 
 
@@ -116,10 +116,9 @@ def sample_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
 
 
 def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_components: Any) -> None:
-    """Kernel and its parameters; only the linear kernel is there so far, and it uses none of them."""
-    names = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
-    if not callable(kernel) and kernel not in names:
-        raise ValueError(f"kernel={kernel!r} is not valid: use one of {', '.join(map(repr, names))}, or a callable.")
+    """Kernel and its parameters."""
+    if not callable(kernel) and kernel not in KERNELS:
+        raise ValueError(f"kernel={kernel!r} is not valid: use one of {', '.join(map(repr, KERNELS))}, or a callable.")
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise ValueError(f"gamma={gamma!r} is not valid: use 'scale', 'auto' or a number greater than 0.")
@@ -129,11 +128,6 @@ def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_components:
     number("coef0", coef0)
     if n_components is not None:
         whole("n_components", n_components, 1, "or None")
-    if kernel not in KERNELS:
-        raise NotImplementedError(
-            f"kernel={kernel!r} is not available yet: only kernel='linear' is. Until then, map the features first, "
-            "e.g. make_pipeline(sklearn.kernel_approximation.Nystroem(), ...)."
-        )
 
 
 def check_csr(X: Any) -> None:

@@ -115,7 +115,8 @@ private:
     void epoch(std::int64_t max_visits, const Poll& poll) {
         double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
         list_visits(estimate);
-        random_.shuffle(visits_);
+        // rows that do not fit the caches are fetched by fours: that costs no epochs, single rows cost a quarter more time
+        random_.shuffle(visits_, state_.rows.bytes() > (Size{1} << 25) ? 4 : 1);
         if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
         for (Size k = 0; k < visits_.size(); ++k) {
             if (k + 2 < visits_.size()) state_.duals.prefetch(visits_[k + 2]);

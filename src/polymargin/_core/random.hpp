@@ -25,9 +25,14 @@ public:
         return ((next() >> 32) * bound) >> 32;
     }
 
+    // Shuffles whole blocks of items; the rest that fills no block keeps its place at the end.
     template <class T>
-    void shuffle(std::vector<T>& items) {
-        for (std::uint64_t k = items.size(); k > 1; --k) std::swap(items[k - 1], items[below(k)]);
+    void shuffle(std::vector<T>& items, std::uint64_t block) {
+        for (std::uint64_t k = items.size() / block; k > 1; --k) {
+            const std::uint64_t last = (k - 1) * block, other = below(k) * block;
+            if (last == other) continue;
+            for (std::uint64_t u = 0; u < block; ++u) std::swap(items[last + u], items[other + u]);
+        }
     }
 
 private:

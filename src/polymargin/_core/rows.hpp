@@ -71,6 +71,7 @@ public:
     Size n_rows() const { return n_; }
     Size n_features() const { return d_; }
     Size n_classes() const { return c_; }
+    Size bytes() const { return n_ * d_ * sizeof(T); }
     Size weights_size() const { return c_ * stride_; }
     Size weight_position(Size feature, Size cls) const { return cls * stride_ + feature; }
 
@@ -147,6 +148,7 @@ public:
     Size n_rows() const { return n_; }
     Size n_features() const { return d_; }
     Size n_classes() const { return c_; }
+    Size bytes() const { return static_cast<Size>(indptr_[n_]) * (sizeof(T) + sizeof(I)); }
     Size weights_size() const { return d_ * stride_; }
     Size weight_position(Size feature, Size cls) const { return feature * stride_ + cls; }
 

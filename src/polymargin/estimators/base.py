@@ -14,7 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
-from polymargin.certificate import Certificate, Ledger
+from polymargin.certificate import Ledger
+from polymargin.estimators.expansion import Expansion, solve_and_expand
+from polymargin.features import KernelMap
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
@@ -22,12 +24,13 @@ from polymargin.solvers import Solution, SparseDuals, WarmStart, solve
 
 PARAMETERS = """C : float, default=1.0
         Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive.
-    kernel : "linear", default="linear"
-        Other kernels are not available yet.
+    kernel : str or callable, default="linear"
+        "linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed" or a callable, as in :class:`sklearn.svm.SVC`. The
+        kernel machine is exact: it is fitted in the feature space of a pivoted Cholesky factor of the kernel matrix.
     gamma, degree, coef0
         Kernel parameters as in :class:`sklearn.svm.SVC`; no effect on a linear kernel.
-    n_components : None
-        Rank of a Nystroem approximation; only for kernels.
+    n_components : int or None, default=None
+        Rank of a Nystroem approximation of the kernel, for many rows; None is exact.
     fit_intercept : bool, default=True
         Whether the classes have offsets b. They are not penalised.
     tol : float, default=1e-4
@@ -51,7 +54,12 @@ ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
     class_offsets_ : ndarray of shape (n_classes,)
         One offset per class. They add up to zero.
     coef_, intercept_ : ndarray
-        The same in scikit-learn's shapes: for two classes the differences, ``(1, n_features)`` and ``(1,)``.
+        The same in scikit-learn's shapes: for two classes the differences, ``(1, n_features)`` and ``(1,)``. There are
+        class vectors and `coef_` for the linear kernel only.
+    dual_coef_ : ndarray of shape (n_classes, n_support)
+        Other kernels: coefficients of the support rows, ``s_k(x) = sum_i dual_coef_[k, i] k(x_i, x) + class_offsets_[k]``.
+    support_, support_vectors_, n_support_ : ndarray
+        Other kernels: indices of the support rows, the rows, and their number in each class.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     certificate_ : Certificate
@@ -65,11 +73,16 @@ ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
     """
 
 
+_OF_ONE_KIND = ("class_vectors_", "dual_coef_", "support_", "support_vectors_", "n_support_", "_gamma", "_penalty_value")
+_BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions
+
+
 class Targets(NamedTuple):
     """Rows of positive weight: their class indices and weights."""
 
     y: NDArray[np.int32]
-    weight: NDArray[np.float64]
+    sample_weight: NDArray[np.float64]
+    weight: NDArray[np.float64]  # sample weight times class weight
     kept: NDArray[np.bool_] | None  # None if all rows are kept
 
 
@@ -146,19 +159,28 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         )
         validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
-        problem = self._problem(_canonical(X if targets.kept is None else X[targets.kept]), targets.y, targets.weight)
+        rows, kept = self._kept_rows(X, targets.kept), targets.kept
+        seed = validation.seed_of(self.random_state)
+        mapping = None if self.kernel == "linear" else self._kernel_map(self._training_gamma(rows, targets), seed)
+        features = rows if mapping is None else mapping.fit_transform(rows)
+        problem = self._problem(_canonical(features), targets.y, targets.weight)
         del targets  # its weights live on in the problem's costs
         ledger = Ledger(self.tol, self.verbose, type(self).__name__)
-        solution = solve(
-            problem,
-            ledger,
-            max_iter=self.max_iter,
-            seed=validation.seed_of(self.random_state),
-            n_threads=validation.thread_count(self.n_jobs),
-            start=self._warm_start(problem) if self.warm_start else None,
-        )
-        self._store(problem, solution)
-        self._say_what_is_wrong(problem, solution.certificate)
+        settings: dict[str, Any] = {
+            "max_iter": self.max_iter,
+            "seed": seed,
+            "n_threads": validation.thread_count(self.n_jobs),
+            "start": self._warm_start(problem) if self.warm_start else None,
+        }
+        if mapping is None:
+            solution = solve(problem, ledger, **settings)
+            self._store(problem, solution, solution.machine.b)
+            self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
+        else:
+            solution, expansion = solve_and_expand(problem, ledger, mapping, **settings)
+            self._store(problem, solution, expansion.b)
+            self._store_expansion(rows, kept, mapping, problem, expansion)
+        self._say_what_is_wrong(problem, rows)
         return self
 
     def _check_parameters(self) -> None:
@@ -171,7 +193,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         validation.flag("warm_start", self.warm_start)
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
-        if self.n_components is not None:
+        if self.n_components is not None and self.kernel == "linear":
             warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
@@ -194,8 +216,30 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
                 )
             indices, weight = indices[kept], weight[kept]
         labels = self.classes_[indices]
-        weight = weight * validation.class_weights(self.class_weight, self.classes_, labels, weight)[indices]
-        return Targets(indices.astype(np.int32), weight, kept)
+        per_class = validation.class_weights(self.class_weight, self.classes_, labels, weight)
+        return Targets(indices.astype(np.int32), weight, weight * per_class[indices], kept)
+
+    def _kept_rows(self, X: Any, kept: NDArray[np.bool_] | None) -> Any:
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix in fit; X has shape {X.shape}.")
+        if kept is None:
+            return X
+        return X[kept][:, kept] if self.kernel == "precomputed" else X[kept]
+
+    def _training_gamma(self, rows: Any, targets: Targets) -> Any:
+        """gamma; "scale" counts a row of weight 2 as two rows."""
+        if self.gamma != "scale":
+            return self.gamma
+        weight = targets.sample_weight
+        if (weight == weight[0]).all():
+            return self.gamma
+        share = weight / (weight.sum() * rows.shape[1])
+        squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
+        variance = float((share @ squares).sum() - (share @ rows).sum() ** 2)
+        return 1.0 / (rows.shape[1] * variance) if variance > 0.0 else 1.0
+
+    def _kernel_map(self, gamma: Any, seed: int | None = None) -> KernelMap:
+        return KernelMap(self.kernel, gamma, self.degree, self.coef0, self.n_components, seed)
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64]) -> Problem:
         return Problem(
@@ -211,31 +255,39 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _warm_start(self, problem: Problem) -> WarmStart | None:
         """The last fit's duals, scaled with the costs so that they stay feasible; None if they do not fit this data."""
         last = getattr(self, "_warm_duals", None)
-        if last is None or not hasattr(self, "class_vectors_"):
+        if last is None:
             return None
         starts, classes, values, cost = last
-        if len(cost) != problem.n_rows or self.class_vectors_.shape != (problem.n_classes, problem.n_features):
+        if len(cost) != problem.n_rows or len(self.class_offsets_) != problem.n_classes:
             return None
         rows = np.repeat(np.arange(problem.n_rows), np.diff(starts))
         if (classes == problem.y[rows]).any() or (len(classes) and classes.max() >= problem.n_classes):
             return None
         scaled = values * (problem.cost / cost)[rows]
-        W = np.asarray(self.class_vectors_, dtype=np.float64).T
-        b = np.asarray(self.class_offsets_, dtype=np.float64)
-        return WarmStart(SparseDuals(starts, classes, scaled), W, b)
+        return WarmStart(SparseDuals(starts, classes, scaled), np.asarray(self.class_offsets_, dtype=np.float64))
 
-    def _store(self, problem: Problem, solution: Solution) -> None:
-        dtype = problem.X.dtype
-        self.class_vectors_ = np.ascontiguousarray(solution.W.T, dtype=dtype)
-        self.class_offsets_ = (solution.b - solution.b.mean()).astype(dtype)
+    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
+        for name in _OF_ONE_KIND:  # of an earlier fit with another kernel
+            self.__dict__.pop(name, None)
+        self.class_offsets_ = (b - b.mean()).astype(problem.X.dtype)
         self.certificate_ = solution.certificate
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
         if self.warm_start:
             self._warm_duals = (*solution.duals, problem.cost)
 
-    def _say_what_is_wrong(self, problem: Problem, certificate: Certificate) -> None:
-        name, scaling = type(self).__name__, _scaling_advice(problem.X)
+    def _store_expansion(
+        self, rows: Any, kept: NDArray[np.bool_] | None, mapping: KernelMap, problem: Problem, expansion: Expansion
+    ) -> None:
+        self.support_ = expansion.support if kept is None else np.flatnonzero(kept)[expansion.support]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[expansion.support]
+        self.n_support_ = np.bincount(problem.y[expansion.support], minlength=problem.n_classes).astype(np.int32)
+        self.dual_coef_ = np.ascontiguousarray(expansion.A.T, dtype=problem.X.dtype)
+        self._gamma, self._penalty_value = mapping.gamma_, expansion.penalty
+
+    def _say_what_is_wrong(self, problem: Problem, rows: Any) -> None:
+        certificate = self.certificate_
+        name, scaling = type(self).__name__, _scaling_advice(rows)
         if not certificate.converged:
             warnings.warn(
                 f"{name} stopped after {certificate.n_iter} iterations with a relative duality gap of "
@@ -267,8 +319,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        linear = self.kernel == "linear"
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_ if linear else self._kernel_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _kernel_scores(self, X: Any) -> NDArray[Any]:
+        """Scores from the support rows, in blocks, so that no large kernel matrix comes into being."""
+        A = _in_sklearn_shape(self.dual_coef_).T
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.support_] @ A) + self.intercept_
+        mapping = self._kernel_map(self.gamma)
+        mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
+        step = max(1, _BLOCK_ENTRIES // max(1, len(self.support_)))
+        blocks = [
+            mapping.kernel_rows(X[start : start + step], self.support_vectors_) @ A + self.intercept_
+            for start in range(0, X.shape[0], step)
+        ]
+        return np.concatenate(blocks).astype(A.dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the highest score, ties to the lower class."""
@@ -292,30 +359,40 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         indices = np.searchsorted(self.classes_, y).astype(np.int32)
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
         problem = self._problem(X, indices, weight)
-        W = np.asarray(self.class_vectors_, dtype=np.float64).T
-        return problem.primal(W, np.asarray(self.class_offsets_, dtype=np.float64))
+        offsets = np.asarray(self.class_offsets_, dtype=np.float64)
+        if self.kernel == "linear":
+            return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
+        scores = np.asarray(self.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1:  # only the difference matters to the losses
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return float(problem.cost @ problem.loss.value(scores, indices)) + self._penalty_value
 
     @property
     def coef_(self) -> NDArray[Any]:
         """Class vectors in scikit-learn's shape."""
-        vectors = self._fitted("class_vectors_", "coef_")
-        return vectors[1:] - vectors[:1] if len(vectors) == 2 else vectors
+        return _in_sklearn_shape(self._fitted("class_vectors_", "coef_"))
 
     @property
     def intercept_(self) -> NDArray[Any]:
         """Class offsets in scikit-learn's shape."""
-        offsets = self._fitted("class_offsets_", "intercept_")
-        return offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
+        return _in_sklearn_shape(self._fitted("class_offsets_", "intercept_"))
 
     def _fitted(self, name: str, asked: str) -> NDArray[Any]:
         if name not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no {asked} before fit.")
+            missing = "before fit" if self.kernel == "linear" else f"with kernel={self.kernel!r}, only with kernel='linear'"
+            raise AttributeError(f"{type(self).__name__} has no {asked} {missing}.")
         return np.asarray(vars(self)[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def _in_sklearn_shape(per_class: NDArray[Any]) -> NDArray[Any]:
+    """For two classes the difference of the second and the first."""
+    return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
 
 
 def _scaling_advice(X: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers._interior_blocks import BLOCKS
-from polymargin.solvers.dual_ascent import Solution, SparseDuals, WarmStart, dual_ascent
+from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmStart, dual_ascent
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
 _LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the interior point
@@ -51,7 +51,6 @@ def _patience(problem: Problem) -> int:
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
     from polymargin.solvers.interior_point import interior_point
 
-    before = ledger.primal
     n_iter = so_far.certificate.n_iter
 
     def note(primal: float, dual: float) -> None:
@@ -73,9 +72,9 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     n_iter = so_far.certificate.n_iter + result.n_iter
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
-    if result.primal >= before:
+    if result.primal >= so_far.machine.primal:
         return so_far._replace(certificate=certificate)
-    return Solution(result.W, result.b, _sparse(result.a), certificate)
+    return Solution(Machine(result.W, result.b, result.primal), _sparse(result.a), certificate)
 
 
 def _sparse(a: np.ndarray) -> SparseDuals:

@@ -33,11 +33,18 @@ class SparseDuals(NamedTuple):
     values: Array
 
 
-class Solution(NamedTuple):
-    """A solved problem: class vectors ``W (d, c)``, offsets ``b (c,)``, duals and the certificate."""
+class Machine(NamedTuple):
+    """Class vectors ``W (d, c)``, offsets ``b (c,)`` and their objective."""
 
     W: Array
     b: Array
+    primal: float
+
+
+class Solution(NamedTuple):
+    """A solved problem: the best machine of this solver, its last duals, and the certificate."""
+
+    machine: Machine
     duals: SparseDuals
     certificate: Certificate
 
@@ -46,7 +53,6 @@ class WarmStart(NamedTuple):
     """Feasible duals and offsets to start from."""
 
     duals: SparseDuals
-    W: Array
     b: Array
 
 
@@ -63,9 +69,12 @@ def dual_ascent(
     loop = open_loop(problem, seed)
     budget = max_iter * problem.n_rows
     ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
-    W, b = ascend(problem, loop, ledger, budget, n_threads, start)
+    machine = ascend(problem, loop, ledger, budget, n_threads, start)
+    duals = SparseDuals(*loop.duals())
+    if problem.fit_intercept:
+        duals = _balanced(duals, loop, problem.y)
     n_iter = min(max_iter, -(-loop.visits // problem.n_rows))
-    return Solution(W, b, SparseDuals(*loop.duals()), ledger.close(n_iter))
+    return Solution(machine, duals, ledger.close(n_iter))
 
 
 def open_loop(problem: Problem, seed: int) -> Any:
@@ -85,24 +94,25 @@ def open_loop(problem: Problem, seed: int) -> Any:
 
 def _without_intercept(
     problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
-) -> tuple[Array, Array]:
+) -> Machine:
     if start is not None:
         loop.set_duals(*start.duals)
-    W = np.zeros((problem.n_features, problem.n_classes))
+    best = None
     while True:
         loop.ascend(budget - loop.visits, ledger.tol)
         half_norm = 0.5 * loop.squared_norm
         primal, dual = half_norm + loop.loss(n_threads), loop.dual_sum - half_norm
-        if ledger.add(primal, dual, loop.visits // problem.n_rows):
-            W = loop.weights()
+        ledger.add(primal, dual, loop.visits // problem.n_rows)
+        if best is None or primal < best.primal:
+            best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
         if ledger.done or loop.visits >= budget:
-            return W, np.zeros(problem.n_classes)
+            return best
         loop.restore()
 
 
 def _with_free_intercept(
     problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
-) -> tuple[Array, Array]:
+) -> Machine:
     """Proximal-point loop on b: ascend for some epochs, move the centre of ``(rho/2) |b - centre|^2`` to b, repeat.
 
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
@@ -113,9 +123,9 @@ def _with_free_intercept(
     loop.start_intercept(means, inverse_rho)
     if start is not None:
         loop.set_duals(*start.duals)
-        loop.move_centre(start.b + means @ start.W)
+        loop.move_centre(start.b + means @ loop.weights())
     extrapolate = _Anderson()
-    W, b = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
+    best = None
     outer = next_check = 0
     while True:
         loop.ascend(min(10 * problem.n_rows, budget - loop.visits), 0.3 * ledger.tol)
@@ -124,10 +134,11 @@ def _with_free_intercept(
         promising = loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate)
         if (outer >= next_check and promising) or outer >= next_check + 8 or out_of_budget:
             primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
-            if ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows):
-                W, b = loop.weights(), loop.intercepts()
+            ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows)
+            if best is None or primal < best.primal:
+                best = Machine(loop.weights(), loop.intercepts(), primal)
             if ledger.done or out_of_budget:
-                return W, b
+                return best
             next_check = outer + max(1, outer // 8)
         loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
         loop.restore()
@@ -139,9 +150,20 @@ def _balanced_dual(loop: Any) -> float:
     The duals are multiplied by one factor for each pair of classes, then shrunk into the polytope or further, to the best
     point of the ray.
     """
-    room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
-    t = min(room, total / squared_norm) if squared_norm > 0.0 else room
+    t, total, squared_norm = _best_multiple(*loop.scaled(balancing_factors(loop.flows())))
     return t * total - 0.5 * t * t * squared_norm
+
+
+def _best_multiple(room: float, total: float, squared_norm: float) -> tuple[float, float, float]:
+    return (min(room, total / squared_norm) if squared_norm > 0.0 else room), total, squared_norm
+
+
+def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDuals:
+    """The repaired duals themselves: those whose value is the bound."""
+    factors = balancing_factors(loop.flows())
+    t, _, _ = _best_multiple(*loop.scaled(factors))
+    rows = np.repeat(np.arange(len(y)), np.diff(duals.starts))
+    return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
 
 
 def _centre_and_spread(X: Any) -> tuple[Array, float]:

@@ -1,0 +1,79 @@
+"""From a machine in feature space back to the rows: f_k(x) = sum_i A_ik k(x_i, x) + b_k over few support rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Ledger
+from polymargin.features import KernelMap
+from polymargin.problem import Problem
+from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart, solve
+
+_ATTEMPTS = 4  # at ever tighter tolerances
+
+Array = NDArray[np.float64]
+
+
+class Expansion(NamedTuple):
+    """Coefficients ``A (n_support, c)`` on the rows `support`, offsets, and R and F of the machine they make."""
+
+    support: NDArray[np.intp]
+    A: Array
+    b: Array
+    penalty: float
+    primal: float
+
+
+def solve_and_expand(
+    problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, start: WarmStart | None, **settings: Any
+) -> tuple[Solution, Expansion]:
+    """Solves in feature space and expands the machine in as few rows as keep the promise of ``ledger.tol``.
+
+    The signed duals have few non-zero rows, but make the very machine of the solution only in the limit: if theirs misses
+    the tolerance, the solver goes on to a tighter one. In the end, and with a Nystroem map, which knows only its own
+    landmarks, W is expanded on the pivots of the map, exactly.
+    """
+    tol, left = ledger.tol, max_iter
+    best: Machine | None = None
+    for attempt in range(_ATTEMPTS):
+        ledger.tol = tol * 0.1**attempt
+        solution = solve(problem, ledger, max_iter=left, start=start, **settings)
+        left -= solution.certificate.n_iter
+        best = solution.machine if best is None or solution.machine.primal < best.primal else best
+        expansion = None if mapping.n_components else _on_support_rows(problem, solution)
+        sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+        if sparse_enough or mapping.n_components or not ledger.done or left <= 0:
+            break
+        start = WarmStart(solution.duals, solution.machine.b)
+    if expansion is None or not sparse_enough:
+        assert best is not None  # there was an attempt
+        expansion = _on_pivots(problem, best, mapping)
+    certificate = replace(solution.certificate, n_iter=max_iter - left).of_primal(expansion.primal, tol)
+    return solution._replace(certificate=certificate), expansion
+
+
+def _on_support_rows(problem: Problem, solution: Solution) -> Expansion:
+    support, tau = signed_duals(solution.duals, problem.y, problem.n_classes)
+    W = np.asarray(problem.X[support].T @ tau, dtype=np.float64)
+    b = solution.machine.b
+    return Expansion(support, tau, b, problem.penalty.value(W), problem.primal(W, b))
+
+
+def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap) -> Expansion:
+    order = np.argsort(mapping.pivots_)
+    A = np.asarray(mapping.coefficients(machine.W), dtype=np.float64)[order]
+    return Expansion(mapping.pivots_[order], A, machine.b, problem.penalty.value(machine.W), machine.primal)
+
+
+def signed_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> tuple[NDArray[np.intp], Array]:
+    """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
+    support = np.flatnonzero(np.diff(duals.starts))
+    tau = np.zeros((len(support), n_classes))
+    rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
+    tau[rows, duals.classes] = -duals.values
+    tau[np.arange(len(support)), y[support]] = -tau.sum(axis=1)
+    return support, tau
