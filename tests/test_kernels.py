@@ -163,3 +163,12 @@ def test_an_indefinite_kernel_is_refused(machine, iris):
 @parametrize_with_checks([machine(kernel="rbf") for machine in all_estimators()])
 def test_scikit_learn_checks_with_an_rbf_kernel(estimator, check):
     run_check(estimator, check)
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial solution")
+@each_convex
+def test_a_kernel_that_is_zero_everywhere_gives_the_trivial_machine(machine):
+    y = np.array([0, 0, 0, 1, 1, 2])
+    est = machine(kernel=lambda A, B: np.zeros((len(A), len(B)))).fit(np.ones((6, 2)), y)
+    assert est.certificate_.status == "optimal"
+    assert np.isfinite(est.decision_function(np.ones((3, 2)))).all()

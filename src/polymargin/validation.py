@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -144,6 +145,21 @@ def check_csr(X: Any) -> None:
             f"X is a damaged sparse matrix: it has column indices from {X.indices.min()} to {X.indices.max()}, but "
             f"{n_features} columns."
         )
+
+
+@contextmanager
+def naming_text_columns(X: Any) -> Iterator[None]:
+    """Completes scikit-learn's "could not convert string to float" with the columns and with what would work."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error) or not hasattr(X, "columns"):
+            raise
+        text = [name for name in X.columns if any(isinstance(value, str) for value in X[name])]
+        raise ValueError(
+            f"X has text in the columns {text!r} ({error}); encode them first, e.g. with "
+            "sklearn.preprocessing.OneHotEncoder, or leave them out."
+        ) from error
 
 
 def check_magnitude(X: Any) -> None:

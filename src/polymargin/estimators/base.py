@@ -154,9 +154,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True
-        )
+        with validation.naming_text_columns(X):
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True
+            )
         validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
         rows, kept = self._kept_rows(X, targets.kept), targets.kept

@@ -44,7 +44,7 @@ def _patience(problem: Problem) -> int:
     if problem.loss.row_problem not in BLOCKS or unknowns > _LARGEST_SYSTEM or n * max(c, rank) > _LARGEST_ARRAY:
         return np.iinfo(np.int32).max
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
-    epoch = 4 * n * problem.n_features * c
+    epoch = 4 * n * max(1, problem.n_features) * c
     return 200 + int(_NEWTON_STEPS * newton_step / epoch)
 
 
