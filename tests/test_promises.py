@@ -530,3 +530,13 @@ def test_verbose_does_not_change_the_fit(machine, overlapping, capfd):
     np.testing.assert_array_equal(silent.class_vectors_, loud.class_vectors_)
     spoken = capfd.readouterr()
     assert spoken.out + spoken.err, "verbose=1 is silently ignored"
+
+
+@each_machine
+def test_a_refit_that_fails_leaves_the_last_machine_whole(machine, iris):
+    X, y = iris
+    est = machine(random_state=0).fit(X, y)
+    before = est.predict(X)
+    with pytest.raises(ValueError, match="sample_weight"):
+        est.fit(X, np.array(["a", "b"])[y % 2], sample_weight=np.where(y % 2, 0.0, 1.0))
+    np.testing.assert_array_equal(est.predict(X), before)

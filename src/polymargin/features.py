@@ -111,14 +111,15 @@ class KernelMap:
     random_state: Any = None
     trace_tol: float | None = None
 
-    def fit_transform(self, X: Any) -> NDArray[Any]:
+    def fit_transform(self, X: Any, sample_weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Choose pivots and return Phi, of shape (n, r) and the dtype of X; r = 0 if the kernel is zero on all rows.
 
         X is a dense array or a CSR matrix, float32 or float64; for a precomputed kernel the square kernel matrix.
+        The weights enter gamma="scale", which counts a row of weight 2 as two rows.
         """
         if self.kernel == "precomputed":
             _check_matrix(X)
-        self.gamma_ = self._resolve_gamma(X)
+        self.gamma_ = self._resolve_gamma(X, sample_weight)
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
         state = _Factor(self._diagonal(X), limit, X.dtype)
@@ -167,16 +168,15 @@ class KernelMap:
     def _may_be_indefinite(self) -> bool:
         return self.kernel not in ("linear", "rbf", "laplacian", "poly") or (self.kernel == "poly" and self.coef0 < 0)
 
-    def _resolve_gamma(self, X: Any) -> float:
+    def _resolve_gamma(self, X: Any, sample_weight: NDArray[np.float64] | None) -> float:
         if self.kernel not in _WITH_GAMMA:
             return 0.0
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
-        mean = X.mean(dtype=np.float64)
-        variance = X.multiply(X).mean(dtype=np.float64) - mean**2 if sparse.issparse(X) else np.var(X, dtype=np.float64)
-        return 1.0 / (X.shape[1] * float(variance)) if variance > 0 else 1.0  # as SVC
+        variance = _variance(X, sample_weight)
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0  # as SVC
 
     def _block(self, X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
         """K[rows, columns]."""
@@ -318,6 +318,17 @@ class _Factor:
 
 def _tiles(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
+    """Variance of all entries of X, each row counted by its weight."""
+    if sample_weight is None or (sample_weight == sample_weight[0]).all():
+        if not sparse.issparse(X):
+            return float(np.var(X, dtype=np.float64))
+        return float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
+    share = sample_weight / (sample_weight.sum() * X.shape[1])
+    squares = X.multiply(X) if sparse.issparse(X) else X * X
+    return float((share @ squares).sum() - (share @ X).sum() ** 2)
 
 
 def _check_matrix(K: Any) -> None:

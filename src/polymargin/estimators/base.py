@@ -78,8 +78,9 @@ _BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions
 
 
 class Targets(NamedTuple):
-    """Rows of positive weight: their class indices and weights."""
+    """Rows of positive weight: their classes, class indices and weights."""
 
+    classes: NDArray[Any]
     y: NDArray[np.int32]
     sample_weight: NDArray[np.float64]
     weight: NDArray[np.float64]  # sample weight times class weight
@@ -162,9 +163,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         targets = self._read_targets(X, y, sample_weight)
         rows, kept = self._kept_rows(X, targets.kept), targets.kept
         seed = validation.seed_of(self.random_state)
-        mapping = None if self.kernel == "linear" else self._kernel_map(self._training_gamma(rows, targets), seed)
-        features = rows if mapping is None else mapping.fit_transform(rows)
-        problem = self._problem(_canonical(features), targets.y, targets.weight)
+        mapping = None if self.kernel == "linear" else self._kernel_map(seed)
+        features = rows if mapping is None else mapping.fit_transform(rows, targets.sample_weight)
+        problem = self._problem(_canonical(features), targets.y, targets.weight, len(targets.classes))
+        classes = targets.classes
         del targets  # its weights live on in the problem's costs
         ledger = Ledger(self.tol, self.verbose, type(self).__name__)
         settings: dict[str, Any] = {
@@ -175,10 +177,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         }
         if mapping is None:
             solution = solve(problem, ledger, **settings)
+            self.classes_ = classes  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
             solution, expansion = solve_and_expand(problem, ledger, mapping, **settings)
+            self.classes_ = classes
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, rows)
@@ -198,27 +202,26 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
-        """Class indices and weights of the rows that count; sets `classes_`."""
+        """Classes, and class indices and weights of the rows that count."""
         check_classification_targets(y)
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
+        classes, indices = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs rows of at least 2 classes in y; got 1 class: {self.classes_.tolist()[0]!r}."
+                f"{type(self).__name__} needs rows of at least 2 classes in y; got 1 class: {classes.tolist()[0]!r}."
             )
         kept = None if weight.all() else weight > 0
         if kept is not None:
-            empty = np.setdiff1d(np.arange(len(self.classes_)), indices[kept])
+            empty = np.setdiff1d(np.arange(len(classes)), indices[kept])
             if len(empty):
-                names = ", ".join(repr(name) for name in self.classes_[empty].tolist())
+                names = ", ".join(repr(name) for name in classes[empty].tolist())
                 raise ValueError(
                     f"sample_weight is 0 for all rows of class {names}; give it a row of positive weight or leave the "
                     "class out of y."
                 )
             indices, weight = indices[kept], weight[kept]
-        labels = self.classes_[indices]
-        per_class = validation.class_weights(self.class_weight, self.classes_, labels, weight)
-        return Targets(indices.astype(np.int32), weight, weight * per_class[indices], kept)
+        per_class = validation.class_weights(self.class_weight, classes, classes[indices], weight)
+        return Targets(classes, indices.astype(np.int32), weight, weight * per_class[indices], kept)
 
     def _kept_rows(self, X: Any, kept: NDArray[np.bool_] | None) -> Any:
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -227,27 +230,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return X
         return X[kept][:, kept] if self.kernel == "precomputed" else X[kept]
 
-    def _training_gamma(self, rows: Any, targets: Targets) -> Any:
-        """gamma; "scale" counts a row of weight 2 as two rows."""
-        if self.gamma != "scale":
-            return self.gamma
-        weight = targets.sample_weight
-        if (weight == weight[0]).all():
-            return self.gamma
-        share = weight / (weight.sum() * rows.shape[1])
-        squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
-        variance = float((share @ squares).sum() - (share @ rows).sum() ** 2)
-        return 1.0 / (rows.shape[1] * variance) if variance > 0.0 else 1.0
+    def _kernel_map(self, seed: int | None = None) -> KernelMap:
+        return KernelMap(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, seed)
 
-    def _kernel_map(self, gamma: Any, seed: int | None = None) -> KernelMap:
-        return KernelMap(self.kernel, gamma, self.degree, self.coef0, self.n_components, seed)
-
-    def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64]) -> Problem:
+    def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         return Problem(
             X=X,
             y=y,
             cost=np.ascontiguousarray(self.C * weight, dtype=np.float64),
-            n_classes=len(self.classes_),
+            n_classes=n_classes,
             loss=self._loss(),
             penalty=self._penalty(),
             fit_intercept=self.fit_intercept,
@@ -329,7 +320,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         A = _in_sklearn_shape(self.dual_coef_).T
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ A) + self.intercept_
-        mapping = self._kernel_map(self.gamma)
+        mapping = self._kernel_map()
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
         step = max(1, _BLOCK_ENTRIES // max(1, len(self.support_)))
         blocks = [
@@ -359,7 +350,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         weight = validation.sample_weights(sample_weight, X.shape[0])
         indices = np.searchsorted(self.classes_, y).astype(np.int32)
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
-        problem = self._problem(X, indices, weight)
+        problem = self._problem(X, indices, weight, len(self.classes_))
         offsets = np.asarray(self.class_offsets_, dtype=np.float64)
         if self.kernel == "linear":
             return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
