@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.expansion import Expansion, solve_and_expand
-from polymargin.features import KernelMap
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
 from polymargin.solvers import Solution, SparseDuals, WarmStart, solve
+
+if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
+    from polymargin.estimators.expansion import Expansion
+    from polymargin.features import KernelMap
 
 PARAMETERS = """C : float, default=1.0
         Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive.
@@ -181,6 +183,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
+            from polymargin.estimators.expansion import solve_and_expand
+
             solution, expansion = solve_and_expand(problem, ledger, mapping, **settings)
             self.classes_ = classes
             self._store(problem, solution, expansion.b)
@@ -231,6 +235,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return X[kept][:, kept] if self.kernel == "precomputed" else X[kept]
 
     def _kernel_map(self, seed: int | None = None) -> KernelMap:
+        from polymargin.features import KernelMap
+
         return KernelMap(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, seed)
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:

@@ -25,11 +25,14 @@ class ScoreLoss(abc.ABC):
         Whether the gradient is continuous.
     row_problem : str or None
         Name of the exact row sub-problem in the core's dual loop, None if it has none.
+    interior_block : str or None
+        Name of the slack block in the interior point, None if it has none.
     """
 
     name: ClassVar[str]
     smooth: ClassVar[bool] = False
     row_problem: ClassVar[str | None] = None
+    interior_block: ClassVar[str | None] = None
 
     @abc.abstractmethod
     def value(self, S: Array, y: Classes) -> Array:

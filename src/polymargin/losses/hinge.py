@@ -13,7 +13,7 @@ class CrammerSingerHinge(ScoreLoss):
     """``[1 - (s_y - max_{k != y} s_k)]_+`` (Crammer & Singer 2001)."""
 
     name = "Crammer-Singer hinge"
-    row_problem = "crammer_singer"
+    row_problem = interior_block = "crammer_singer"
 
     def value(self, S: Array, y: Classes) -> Array:
         own, others = own_and_others(S, y)
@@ -40,7 +40,7 @@ class WestonWatkinsHinge(ScoreLoss):
     """``sum_{k != y} [1 - (s_y - s_k)]_+`` (Weston & Watkins 1999)."""
 
     name = "Weston-Watkins hinge"
-    row_problem = "weston_watkins"
+    row_problem = interior_block = "weston_watkins"
 
     def value(self, S: Array, y: Classes) -> Array:
         own, others = own_and_others(S, y)

@@ -10,7 +10,6 @@ import numpy as np
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers._interior_blocks import BLOCKS
 from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmStart, dual_ascent
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
@@ -41,7 +40,7 @@ def _patience(problem: Problem) -> int:
     n, c = problem.n_rows, problem.n_classes
     rank = min(n, problem.n_features)
     unknowns = (rank + 1) * c
-    if problem.loss.row_problem not in BLOCKS or unknowns > _LARGEST_SYSTEM or n * max(c, rank) > _LARGEST_ARRAY:
+    if not problem.loss.interior_block or unknowns > _LARGEST_SYSTEM or n * max(c, rank) > _LARGEST_ARRAY:
         return np.iinfo(np.int32).max
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
     epoch = 4 * n * max(1, problem.n_features) * c
@@ -63,7 +62,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
         problem.y.astype(np.intp),
         problem.cost,
         problem.n_classes,
-        str(problem.loss.row_problem),
+        str(problem.loss.interior_block),
         fit_intercept=problem.fit_intercept,
         tol=ledger.tol,
         max_iter=max_iter,
