@@ -75,7 +75,7 @@ def fit_problem(machine: type, problem: Problem) -> Any:
     params = {"fit_intercept": problem.fit_intercept} if has_free_intercept(machine) else {}
     tol = 5e-5 if problem.single else 1e-6
     est = machine(C=problem.C, class_weight=problem.class_weight, tol=tol, **params)
-    est.set_params(max_iter=200_000, random_state=0)
+    est.set_params(random_state=0)
     return est.fit(problem.X, problem.y, sample_weight=problem.sample_weight)
 
 
@@ -147,7 +147,7 @@ def test_gap_is_honest_before_convergence(machine, seed, max_iter):
 @each_convex
 def test_tol_is_a_relative_gap(machine, overlapping, tol):
     X, y = overlapping
-    certificate = machine(tol=tol, max_iter=200_000, random_state=0).fit(X, y).certificate_
+    certificate = machine(tol=tol, random_state=0).fit(X, y).certificate_
     F_star = REFERENCES[machine.__name__](X, y, 1.0)
     assert certificate.tol == tol
     assert certificate.rel_gap == pytest.approx(certificate.gap / abs(certificate.primal))
@@ -160,7 +160,7 @@ def test_golden_value_iris(name, iris):
     X, y = iris
     machine = {machine.__name__: machine for machine in all_estimators()}[name]
     assert REFERENCES[name](X, y, 1.0) == pytest.approx(16.916106, abs=2e-6)
-    est = machine(C=1.0, tol=1e-8, max_iter=200_000, random_state=0).fit(X, y)
+    est = machine(C=1.0, tol=1e-8, random_state=0).fit(X, y)
     assert est.objective_ == pytest.approx(16.916106, abs=2e-6)
     assert machine(C=1.0, random_state=0).fit(X, y).objective_ == pytest.approx(16.916106, rel=1.1e-4)
 

@@ -162,10 +162,15 @@ def naming_text_columns(X: Any) -> Iterator[None]:
         ) from error
 
 
+def largest_entry(X: Any) -> float:
+    """The largest absolute value in X, dense or sparse, without a temporary array."""
+    values = X.data if sparse.issparse(X) else X
+    return max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+
+
 def check_magnitude(X: Any) -> None:
     """Entries so large that their squares overflow cannot be fitted."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    largest = largest_entry(X)
     if largest > _LARGEST:
         raise ValueError(
             f"X has entries as large as {largest:.3g}, whose squares overflow; scale the columns first, e.g. with "

@@ -115,7 +115,7 @@ private:
     void epoch(std::int64_t max_visits, const Poll& poll) {
         double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
         list_visits(estimate);
-        // rows that do not fit the caches are fetched by fours: that costs no epochs, single rows cost a quarter more time
+        // rows that do not fit the caches are fetched by fours: neighbours in memory come cheaper, and order enough is left
         random_.shuffle(visits_, state_.rows.bytes() > (Size{1} << 25) ? 4 : 1);
         if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
         for (Size k = 0; k < visits_.size(); ++k) {

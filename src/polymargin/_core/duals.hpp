@@ -106,8 +106,6 @@ public:
         s.every = s.target_active = true;
     }
 
-    Size n_rows() const { return slots_.size(); }
-
     // Moves all rows together; capacities shrink to the entries in use.
     void compact() {
         Size live = 0;

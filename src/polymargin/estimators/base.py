@@ -395,8 +395,7 @@ def _in_sklearn_shape(per_class: NDArray[Any]) -> NDArray[Any]:
 
 def _scaling_advice(X: Any) -> str:
     """A sentence if the entries of X are far from 1, else nothing."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    largest = validation.largest_entry(X)
     if largest == 0.0 or 1e-5 <= largest <= 1e5:
         return ""
     return (

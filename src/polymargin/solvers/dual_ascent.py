@@ -150,18 +150,20 @@ def _balanced_dual(loop: Any) -> float:
     The duals are multiplied by one factor for each pair of classes, then shrunk into the polytope or further, to the best
     point of the ray.
     """
-    t, total, squared_norm = _best_multiple(*loop.scaled(balancing_factors(loop.flows())))
+    room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
+    t = _best_multiple(room, total, squared_norm)
     return t * total - 0.5 * t * t * squared_norm
 
 
-def _best_multiple(room: float, total: float, squared_norm: float) -> tuple[float, float, float]:
-    return (min(room, total / squared_norm) if squared_norm > 0.0 else room), total, squared_norm
+def _best_multiple(room: float, total: float, squared_norm: float) -> float:
+    """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
+    return min(room, total / squared_norm) if squared_norm > 0.0 else room
 
 
 def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDuals:
     """The repaired duals themselves: those whose value is the bound."""
     factors = balancing_factors(loop.flows())
-    t, _, _ = _best_multiple(*loop.scaled(factors))
+    t = _best_multiple(*loop.scaled(factors))
     rows = np.repeat(np.arange(len(y)), np.diff(duals.starts))
     return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
 
