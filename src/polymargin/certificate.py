@@ -26,7 +26,7 @@ class Certificate:
     ----------
     status : str
         "optimal" if ``gap <= tol * |primal|``, "max_iter" if the iterations ran out before, "stalled" if rounding stopped
-        the progress.
+        the progress. A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -62,8 +62,8 @@ class Certificate:
 
     @property
     def converged(self) -> bool:
-        """Whether the gap reached the tolerance."""
-        return self.status == "optimal"
+        """Whether the gap (of a machine that is not convex: the relative decrease) reached the tolerance."""
+        return self.status in ("optimal", "stationary")
 
 
 class Ledger:

@@ -133,6 +133,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _penalty(self) -> Penalty:
         raise NotImplementedError
 
+    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
+        """How the machine is solved; `settings` are those of :func:`polymargin.solvers.solve`."""
+        return solve(problem, ledger, **settings)
+
     def _advice_if_trivial(self) -> str:
         """What to try when the optimum gives all classes the same score."""
         return "a larger C"
@@ -178,14 +182,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             "start": self._warm_start(problem) if self.warm_start else None,
         }
         if mapping is None:
-            solution = solve(problem, ledger, **settings)
+            solution = self._solve(problem, ledger, **settings)
             self.classes_ = classes  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
             from polymargin.estimators.expansion import solve_and_expand
 
-            solution, expansion = solve_and_expand(problem, ledger, mapping, **settings)
+            solution, expansion = solve_and_expand(self._solve, problem, ledger, mapping, **settings)
             self.classes_ = classes
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
@@ -264,6 +268,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         scaled = values * (problem.cost / cost)[rows]
         return WarmStart(SparseDuals(starts, classes, scaled), np.asarray(self.class_offsets_, dtype=np.float64))
 
+    def _remember(self, problem: Problem, solution: Solution) -> None:
+        """Keeps what `_warm_start` needs."""
+        if solution.duals is not None:
+            self._warm_duals = (*solution.duals, problem.cost)
+
     def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
         for name in _OF_ONE_KIND:  # of an earlier fit with another kernel
             self.__dict__.pop(name, None)
@@ -272,7 +281,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
         if self.warm_start:
-            self._warm_duals = (*solution.duals, problem.cost)
+            self._remember(problem, solution)
 
     def _store_expansion(
         self, rows: Any, kept: NDArray[np.bool_] | None, mapping: KernelMap, problem: Problem, expansion: Expansion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
-from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart, solve
+from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
 
 _ATTEMPTS = 4  # at ever tighter tolerances
 
@@ -29,13 +30,20 @@ class Expansion(NamedTuple):
 
 
 def solve_and_expand(
-    problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, start: WarmStart | None, **settings: Any
+    solve: Callable[..., Solution],
+    problem: Problem,
+    ledger: Ledger,
+    mapping: KernelMap,
+    *,
+    max_iter: int,
+    start: WarmStart | None,
+    **settings: Any,
 ) -> tuple[Solution, Expansion]:
     """Solves in feature space and expands the machine in as few rows as keep the promise of ``ledger.tol``.
 
     The signed duals have few non-zero rows, but make the very machine of the solution only in the limit: if theirs misses
-    the tolerance, the solver goes on to a tighter one. In the end, and with a Nystroem map, which knows only its own
-    landmarks, W is expanded on the pivots of the map, exactly.
+    the tolerance, the solver goes on to a tighter one. In the end, with a Nystroem map, which knows only its own landmarks,
+    and from a solver without such duals, W is expanded on the pivots of the map, exactly.
     """
     tol, left = ledger.tol, max_iter
     best: Machine | None = None
@@ -44,11 +52,12 @@ def solve_and_expand(
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
-        expansion = None if mapping.n_components else _on_support_rows(problem, solution)
+        duals = None if mapping.n_components else solution.duals
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b)
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
-        if sparse_enough or mapping.n_components or not ledger.done or left <= 0:
+        if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(solution.duals, solution.machine.b)
+        start = WarmStart(duals, solution.machine.b)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best, mapping)
@@ -56,10 +65,9 @@ def solve_and_expand(
     return solution._replace(certificate=certificate), expansion
 
 
-def _on_support_rows(problem: Problem, solution: Solution) -> Expansion:
-    support, tau = signed_duals(solution.duals, problem.y, problem.n_classes)
+def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array) -> Expansion:
+    support, tau = signed_duals(duals, problem.y, problem.n_classes)
     W = np.asarray(problem.X[support].T @ tau, dtype=np.float64)
-    b = solution.machine.b
     return Expansion(support, tau, b, problem.penalty.value(W), problem.primal(W, b))
 
 

@@ -42,10 +42,10 @@ class Machine(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A solved problem: the best machine of this solver, its last duals, and the certificate."""
+    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate."""
 
     machine: Machine
-    duals: SparseDuals
+    duals: SparseDuals | None
     certificate: Certificate
 
 
