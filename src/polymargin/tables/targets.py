@@ -1,0 +1,148 @@
+"""Which columns are the target, and labels from their cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.tables.table import TableError, suggestion
+
+_USUAL = ("target", "class", "label", "y")
+_RANGE = re.compile(r"(-?\d+)?:(-?\d+)?")
+
+
+def resolve(source: str, names: Sequence[str], target: str | Sequence[str] | None, multilabel: bool) -> list[str]:
+    """Names of the target columns."""
+    if target is None:
+        if multilabel:
+            raise TableError(source, "say which columns are the labels, e.g. --target first,second or --target -6: for the last six")
+        usual = [name for name in names if name.lower() in _USUAL]
+        return usual if len(usual) == 1 else [names[-1]]
+    if isinstance(target, str):
+        target = [target] if target in names else [part.strip() for part in target.split(",")]
+    chosen = [name for part in target for name in _one(source, names, str(part))]
+    if len(set(chosen)) < len(chosen):
+        raise TableError(source, f"the target {','.join(map(str, target))!r} names a column twice")
+    if len(chosen) > 1 and not multilabel:
+        raise TableError(source, f"{len(chosen)} target columns: say --multilabel for several labels a row")
+    return chosen
+
+
+def _one(source: str, names: Sequence[str], part: str) -> list[str]:
+    """The columns of a name, a place or a range of places."""
+    if part in names:
+        return [part]
+    if re.fullmatch(r"-?\d+", part):
+        return [names[_place(source, names, part)]]
+    found = _RANGE.fullmatch(part)
+    if found is None:
+        raise TableError(source, f"there is no column {part!r} (--target){suggestion(part, names)}")
+    first = _place(source, names, found[1] or "1")
+    last = _place(source, names, found[2] or "-1")
+    if first > last:
+        raise TableError(source, f"the range {part!r} of target columns is empty")
+    return list(names[first : last + 1])
+
+
+def _place(source: str, names: Sequence[str], text: str) -> int:
+    place = int(text)
+    if place == 0 or abs(place) > len(names):
+        raise TableError(source, f"there is no column {place} (--target): columns are 1 to {len(names)}, or -1 for the last")
+    return place - 1 if place > 0 else len(names) + place
+
+
+def values(
+    file: Any, columns: dict[str, Any], chosen: Sequence[str], multilabel: bool, separator: str, known: Sequence[str] | None = None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Labels, and the names of the target: a column's, or the labels' own if a row has several."""
+    if not multilabel:
+        return labels_of(file, chosen[0], columns[chosen[0]].tolist()), (chosen[0],)
+    if len(chosen) > 1:
+        return np.column_stack([_zeros_and_ones(file, name, columns[name].tolist()) for name in chosen]), tuple(chosen)
+    rows = [[part.strip() for part in cell.split(separator) if part.strip()] for cell in columns[chosen[0]].tolist()]
+    return matrix_of(file.name, rows, known)
+
+
+def labels_of(file: Any, column: str, cells: list[str]) -> NDArray[Any]:
+    """Integers if the cells are integers, written as integers are; else strings."""
+    if "" in cells:
+        raise TableError(file.name, "the target is missing; fill it in or leave the row out", file.line_of(cells.index("")), column)
+    different = set(cells)
+    if all(_is_integer(cell) for cell in different):
+        return np.array([int(cell) for cell in cells], dtype=np.int64)
+    broken = next((cell for cell in cells if _is_fraction(cell)), None)
+    if broken is not None and all(_is_fraction(cell) or _is_integer(cell) for cell in different):
+        raise TableError(
+            file.name, f"the target has numbers such as {broken}: classes have names or whole numbers (another --target?)",
+            file.line_of(cells.index(broken)), column,
+        )  # fmt: skip
+    return np.array(cells)
+
+
+def matrix_of(
+    source: str, rows: Sequence[Sequence[str]], known: Sequence[str] | None = None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The 0/1 matrix of rows of labels."""
+    names = tuple(known) if known is not None else tuple(sorted({label for row in rows for label in row}, key=_natural))
+    if not names:
+        raise TableError(source, "no row has a label")
+    place = {name: k for k, name in enumerate(names)}
+    Y = np.zeros((len(rows), len(names)), dtype=np.int64)
+    for i, row in enumerate(rows):
+        for label in row:
+            if label not in place:
+                raise TableError(source, f"the label {label!r} of row {i + 1} was not seen in training{suggestion(label, names)}")
+            Y[i, place[label]] = 1
+    return Y, names
+
+
+def checked(source: str, y: NDArray[Any], multilabel: bool) -> NDArray[Any]:
+    """Labels from an array: integers where numbers are whole; a matrix must hold 0 and 1."""
+    if multilabel:
+        if y.dtype.kind not in "biuf" or not np.isin(y, (0, 1)).all():
+            raise TableError(source, "y must hold 0 and 1 for several labels a row")
+        return y.astype(np.int64)
+    if y.dtype.kind != "f":
+        return y.astype("U") if y.dtype.kind == "S" else y
+    if not np.isfinite(y).all() or (y != np.rint(y)).any():
+        raise TableError(source, "y has numbers that are not whole: classes have names or whole numbers")
+    return whole(y)
+
+
+def whole(y: NDArray[Any]) -> NDArray[Any]:
+    """Integers where all are whole."""
+    return y.astype(np.int64) if (y == np.rint(y)).all() else y
+
+
+def _zeros_and_ones(file: Any, column: str, cells: list[str]) -> NDArray[np.int64]:
+    for i, cell in enumerate(cells):
+        if cell not in _BITS:
+            shown = repr(cell) if cell else "a missing value"
+            raise TableError(file.name, f"a label column holds 0 and 1, not {shown}", file.line_of(i), column)
+    return np.array([_BITS[cell] for cell in cells], dtype=np.int64)
+
+
+_BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1, "false": 0, "true": 1}
+
+
+def _is_integer(cell: str) -> bool:
+    return re.fullmatch(r"0|-?[1-9]\d{0,17}", cell) is not None
+
+
+def _is_fraction(cell: str) -> bool:
+    try:
+        return float(cell) != round(float(cell))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _natural(label: str) -> tuple[int, float, str]:
+    """Numbers in order of size, before names."""
+    try:
+        return 0, float(label), label
+    except ValueError:
+        return 1, 0.0, label
