@@ -1,8 +1,30 @@
 """Max-margin classification with many classes, certified optimal."""
 
-from polymargin.certificate import Certificate
-from polymargin.estimators import CrammerSingerSVC, WestonWatkinsSVC
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polymargin.certificate import Certificate
+    from polymargin.estimators import CrammerSingerSVC, WestonWatkinsSVC
+    from polymargin.persistence import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "CrammerSingerSVC", "WestonWatkinsSVC", "__version__"]
+__all__ = ["Certificate", "CrammerSingerSVC", "WestonWatkinsSVC", "__version__", "load", "save"]
+
+# Names load on use, so that the command line can answer --help without scikit-learn. Machines live in `estimators`.
+_HOMES = {"Certificate": "certificate", "load": "persistence", "save": "persistence"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'polymargin' has no attribute {name!r}")
+    value = getattr(import_module(f"polymargin.{_HOMES.get(name, 'estimators')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

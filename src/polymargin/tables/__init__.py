@@ -1,8 +1,8 @@
-"""Data files as tables: csv, tsv, svmlight, parquet, arff and npz in, the same (arff aside) out; and what goes before a machine.
+"""Data files as tables (csv, tsv, svmlight, parquet, arff, npz), and what goes before a machine.
 
-    table = read_table("iris.csv", target="species")
-    model = make_pipeline(make_preprocessor(table), CrammerSingerSVC()).fit(table.X, table.y)
-    new = read_table("new.csv", layout=table.layout)
+table = read_table("iris.csv", target="species")
+model = make_pipeline(make_preprocessor(table), CrammerSingerSVC()).fit(table.X, table.y)
+new = read_table("new.csv", layout=table.layout)
 """
 
 from polymargin.tables.preprocess import NamedColumns, make_preprocessor

@@ -30,7 +30,9 @@ class ArffFile(DelimitedFile):
         data_lines = (line.strip() for line in self._lines[self._start :])
         self.sparse = next((line for line in data_lines if line and line[0] != "%"), "").startswith("{")
 
-    def read(self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    def read(
+        self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()
+    ) -> dict[str, NDArray[Any]]:
         kinds = dict(zip(self.names, self._kinds, strict=True))
         numbers = {name for name in wanted if kinds[name] in ("number", ("0", "1")) and name not in text}
         return super().read(wanted, set(wanted) - numbers - set(numeric), numbers | set(numeric))

@@ -34,7 +34,16 @@ def read_npz(name: str, data: bytes) -> Arrays:
             arrays = {key: stored[key] for key in stored.files}
     except TableError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        KeyError,
+        zipfile.BadZipFile,
+        zlib.error,
+        MemoryError,
+        NotImplementedError,
+    ) as error:
         hint = "; arrays of objects are not read, store numbers or strings" if "pickle" in str(error) else ""
         raise TableError(name, f"cannot be read as npz: {error}{hint}") from error
     for key, array in arrays.items():
@@ -54,14 +63,18 @@ def _matrix(name: str, arrays: dict[str, Any]) -> Any:
     if "X" in arrays:
         X = arrays["X"]
         if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-            raise TableError(name, f"X must be a matrix of numbers with rows and columns; it has shape {X.shape}, dtype {X.dtype}")
+            raise TableError(
+                name, f"X must be a matrix of numbers with rows and columns; it has shape {X.shape}, dtype {X.dtype}"
+            )
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         if np.isinf(X).any():
             row, column = np.argwhere(np.isinf(X))[0]
             raise TableError(name, f"X[{row}, {column}] is not a finite number")
         return X
     if not {"data", "indices", "indptr", "shape"} <= set(arrays):
-        raise TableError(name, f"there is neither X nor data, indices, indptr and shape; it holds {', '.join(arrays) or 'nothing'}")
+        raise TableError(
+            name, f"there is neither X nor data, indices, indptr and shape; it holds {', '.join(arrays) or 'nothing'}"
+        )
     return _sparse_matrix(name, arrays)
 
 
@@ -114,7 +127,9 @@ class ParquetFile:
         if not self.names or not self._table.num_rows:
             raise TableError(name, "the file has no rows or no columns")
 
-    def read(self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    def read(
+        self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()
+    ) -> dict[str, NDArray[Any]]:
         """The columns `wanted`: as texts, as numbers, or as what their type says."""
         return {name: self._column(name, name in text, name in numeric) for name in wanted}
 

@@ -62,7 +62,9 @@ class DelimitedFile:
         self.has_header = self._is_header(first, expected_names) if header is None else header
         self.names = self._unique(first, line) if self.has_header else [f"column {k + 1}" for k in range(len(first))]
 
-    def read(self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    def read(
+        self, wanted: Sequence[str], text: Collection[str] = (), numeric: Collection[str] = ()
+    ) -> dict[str, NDArray[Any]]:
         """The columns `wanted`: as texts, as numbers, or as what their first rows hold."""
         parts: dict[str, list[Any]] = {name: [] for name in wanted}
         kinds = {name: "text" if name in text else "number" if name in numeric else "" for name in wanted}
@@ -92,7 +94,9 @@ class DelimitedFile:
                 if any(map(str.strip, cells)) or len(cells) > 1:
                     yield reader.line_num, cells
         except csv.Error as error:
-            raise TableError(self.name, f"cannot be read as separated by {self._delimiter!r}: {error}", reader.line_num) from error
+            raise TableError(
+                self.name, f"cannot be read as separated by {self._delimiter!r}: {error}", reader.line_num
+            ) from error
 
     def _data_rows(self) -> Rows:
         return islice(self._rows(), 1 if self.has_header else 0, None)
@@ -120,7 +124,9 @@ class DelimitedFile:
         if numbers in (0, len(first)):
             return numbers == 0
         raise TableError(
-            self.name, "this may be a header or the first row, since it has numbers and texts; say which (--header yes or no)", 1
+            self.name,
+            "this may be a header or the first row, since it has numbers and texts; say which (--header yes or no)",
+            1,
         )
 
     def _unique(self, first: list[str], line: int) -> list[str]:
@@ -195,7 +201,9 @@ def decode(name: str, data: bytes, encoding: str) -> str:
             "--encoding latin-1", line
         ) from error  # fmt: skip
     except LookupError as error:
-        raise ValueError(f"encoding={encoding!r} is not valid: Python has no such encoding (try utf-8 or latin-1).") from error
+        raise ValueError(
+            f"encoding={encoding!r} is not valid: Python has no such encoding (try utf-8 or latin-1)."
+        ) from error
     nul = text.find("\0")
     if nul >= 0:
         raise TableError(name, "there is a NUL byte: this is not a text file", text.count("\n", 0, nul) + 1)

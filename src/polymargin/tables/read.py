@@ -100,7 +100,9 @@ def read_table(
     if source.format in ("svmlight", "npz"):
         for name, value in (("target", target), ("categorical", categorical), ("drop", drop)):
             if value:
-                raise TableError(source.name, f"{source.format} files have no named columns: leave {name}={value!r} out (--{name})")
+                raise TableError(
+                    source.name, f"{source.format} files have no named columns: leave {name}={value!r} out (--{name})"
+                )
         if source.format == "npz":
             return _from_arrays(source, read_npz(source.name, source.data), multilabel, layout)
         return _from_svmlight(source, multilabel, layout, index_base, n_features)
@@ -168,13 +170,19 @@ def _feature_columns(file: Any, layout: Layout) -> list[str]:
             file.name, f"{len(others)} columns without names, but the model was trained with {layout.n_features} features"
         )
     lost = next(name for name in wanted if name not in file.names)
-    raise TableError(file.name, f"there is no column {lost!r}, with which the model was trained{suggestion(lost, file.names)}")
+    raise TableError(
+        file.name, f"there is no column {lost!r}, with which the model was trained{suggestion(lost, file.names)}"
+    )
 
 
 def _from_arrays(source: Source, arrays: Arrays, multilabel: bool, layout: Layout | None) -> Table:
     X, y = arrays.X, arrays.y
     if y is not None and (y.ndim == 2) != multilabel:
-        says = "a matrix: say --multilabel for several labels a row" if y.ndim == 2 else "one label a row: leave --multilabel out"
+        says = (
+            "a matrix: say --multilabel for several labels a row"
+            if y.ndim == 2
+            else "one label a row: leave --multilabel out"
+        )
         raise TableError(source.name, f"y has shape {y.shape}, {says}")
     if layout is None and y is None:
         raise TableError(source.name, "there is no y to learn from")
@@ -182,7 +190,9 @@ def _from_arrays(source: Source, arrays: Arrays, multilabel: bool, layout: Layou
         y = targets.checked(source.name, y, multilabel)
     X = _fitting(source.name, X, layout)
     names = arrays.feature_names or tuple(f"column {k + 1}" for k in range(X.shape[1])) if not sparse.issparse(X) else None
-    labels = arrays.target_names or (tuple(f"label {k + 1}" for k in range(y.shape[1])) if multilabel and y is not None else ())
+    labels = arrays.target_names or (
+        tuple(f"label {k + 1}" for k in range(y.shape[1])) if multilabel and y is not None else ()
+    )
     if layout is not None:
         names, labels = layout.feature_names, layout.targets
         if y is not None and multilabel and y.shape[1] != len(labels):
@@ -209,7 +219,9 @@ def _fitting(name: str, X: Any, layout: Layout | None) -> Any:
     if layout is None:
         return X
     if layout.text:
-        raise TableError(name, f"the model was trained with texts in the column {layout.text[0]!r}; use a format that has texts")
+        raise TableError(
+            name, f"the model was trained with texts in the column {layout.text[0]!r}; use a format that has texts"
+        )
     if X.shape[1] != layout.n_features:
         raise TableError(name, f"{X.shape[1]} columns, but the model was trained with {layout.n_features} features")
     return X.toarray() if sparse.issparse(X) and not layout.sparse else X

@@ -26,9 +26,7 @@ def read_svmlight(
     if index_base not in (0, 1):
         raise ValueError(f"index_base={index_base!r} is not valid: the first column has index 0 or 1.")
     try:
-        X, y = load_svmlight_file(
-            io.BytesIO(data), multilabel=multilabel, zero_based=index_base == 0, n_features=n_features
-        )
+        X, y = load_svmlight_file(io.BytesIO(data), multilabel=multilabel, zero_based=index_base == 0, n_features=n_features)
         sound = bool(np.isfinite(X.data).all()) and (multilabel or bool(np.isfinite(y).all()))
     except (ValueError, OverflowError, IndexError, TypeError) as error:
         _raise_at_fault(name, data, multilabel, index_base, n_features)
@@ -37,7 +35,6 @@ def read_svmlight(
         _raise_at_fault(name, data, multilabel, index_base, n_features)
         raise TableError(name, "there are no rows")
     return X, y
-
 
 
 def _raise_at_fault(name: str, data: bytes, multilabel: bool, index_base: int, n_features: int | None) -> None:

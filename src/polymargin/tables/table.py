@@ -120,9 +120,7 @@ class Table:
     @property
     def layout(self) -> Layout:
         """What to give to :func:`read_table` to read another file in the same way."""
-        return Layout(
-            self.n_features, self.feature_names, self.text, self.target_names, self.multilabel, self.sparse
-        )
+        return Layout(self.n_features, self.feature_names, self.text, self.target_names, self.multilabel, self.sparse)
 
     def describe(self) -> str:
         """One line: source, size, and what is to be predicted."""

@@ -19,7 +19,9 @@ def resolve(source: str, names: Sequence[str], target: str | Sequence[str] | Non
     """Names of the target columns."""
     if target is None:
         if multilabel:
-            raise TableError(source, "say which columns are the labels, e.g. --target first,second or --target -6: for the last six")
+            raise TableError(
+                source, "say which columns are the labels, e.g. --target first,second or --target -6: for the last six"
+            )
         usual = [name for name in names if name.lower() in _USUAL]
         return usual if len(usual) == 1 else [names[-1]]
     if isinstance(target, str):
@@ -56,7 +58,12 @@ def _place(source: str, names: Sequence[str], text: str) -> int:
 
 
 def values(
-    file: Any, columns: dict[str, Any], chosen: Sequence[str], multilabel: bool, separator: str, known: Sequence[str] | None = None
+    file: Any,
+    columns: dict[str, Any],
+    chosen: Sequence[str],
+    multilabel: bool,
+    separator: str,
+    known: Sequence[str] | None = None,
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Labels, and the names of the target: a column's, or the labels' own if a row has several."""
     if not multilabel:
@@ -70,7 +77,9 @@ def values(
 def labels_of(file: Any, column: str, cells: list[str]) -> NDArray[Any]:
     """Integers if the cells are integers, written as integers are; else strings."""
     if "" in cells:
-        raise TableError(file.name, "the target is missing; fill it in or leave the row out", file.line_of(cells.index("")), column)
+        raise TableError(
+            file.name, "the target is missing; fill it in or leave the row out", file.line_of(cells.index("")), column
+        )
     different = set(cells)
     if all(_is_integer(cell) for cell in different):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
@@ -95,7 +104,9 @@ def matrix_of(
     for i, row in enumerate(rows):
         for label in row:
             if label not in place:
-                raise TableError(source, f"the label {label!r} of row {i + 1} was not seen in training{suggestion(label, names)}")
+                raise TableError(
+                    source, f"the label {label!r} of row {i + 1} was not seen in training{suggestion(label, names)}"
+                )
             Y[i, place[label]] = 1
     return Y, names
 

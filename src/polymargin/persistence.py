@@ -1,0 +1,277 @@
+"""Model files without pickle: loading reads numbers and strings, and never runs code from the file.
+
+A file is a zip archive, not compressed, of ``model.json`` and one ``.npy`` file per array. `model.json` holds the protocol
+number, the versions of the libraries that wrote it, and the model as a tree of the nodes in `polymargin._nodes`. Classes are
+looked up by name in a fixed list, never imported by name.
+
+Models with parts outside that list are written by skops, if it is installed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin import __version__
+from polymargin.files import written_whole
+
+PROTOCOL = 1
+_FORMAT = "polymargin model"
+_TREE = "model.json"
+_SKOPS = "schema.json"
+_LARGEST_TREE = 1 << 28  # bytes of JSON
+
+
+class ModelFileError(ValueError):
+    """A file that is no model, is damaged, or holds what this version cannot read."""
+
+
+class UnsavableError(TypeError):
+    """A model with a part that cannot be written without pickle."""
+
+
+def save(model: Any, path: str | os.PathLike[str] | IO[bytes], *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write a machine, or a pipeline that ends with one, to a file.
+
+    The file is written beside its place, forced to disk and renamed: a kill at any moment leaves the old file or the new
+    one. The same model gives the same bytes (skops aside).
+
+    Parameters
+    ----------
+    model : estimator
+        Any machine of polymargin, fitted or not, and pipelines of these with scikit-learn's usual preprocessing
+        (`StandardScaler`, `MaxAbsScaler`, `MinMaxScaler`, `SimpleImputer`, `OneHotEncoder`, `ColumnTransformer`).
+        Anything else goes through skops, if it is installed. Duals kept for a warm start are not written: the first fit
+        after loading starts cold.
+    path : path or binary file
+    notes : mapping, default=None
+        What else to remember, as JSON; :func:`read_notes` returns it.
+
+    Raises
+    ------
+    UnsavableError
+        The model has a part, a callable kernel for example, that only pickle could write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from polymargin import CrammerSingerSVC, load, save
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = CrammerSingerSVC(random_state=0).fit(X, y)
+    >>> path = os.path.join(tempfile.mkdtemp(), "iris.pm")
+    >>> save(machine, path)
+    >>> bool((load(path).predict(X) == machine.predict(X)).all())
+    True
+    """
+    content = _packed(model, dict(notes or {}))
+    if hasattr(path, "write"):
+        path.write(content)
+        return
+    with written_whole(path) as file:
+        file.write(content)
+
+
+def load(path: str | os.PathLike[str] | IO[bytes]) -> Any:
+    """Read a model that :func:`save` wrote.
+
+    No code from the file is run, whoever wrote it.
+
+    Raises
+    ------
+    ModelFileError
+        The file is no model, is damaged or cut off, was written by a later version, or holds an unknown class.
+    """
+    return load_with_notes(path)[0]
+
+
+def read_notes(path: str | os.PathLike[str] | IO[bytes]) -> dict[str, Any]:
+    """What was given to :func:`save` as `notes`; empty for files of skops."""
+    return load_with_notes(path)[1]
+
+
+def load_with_notes(path: str | os.PathLike[str] | IO[bytes]) -> tuple[Any, dict[str, Any]]:
+    """Model and notes from one reading."""
+    content, name = _content(path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if _SKOPS in archive.namelist() and _TREE not in archive.namelist():
+                return _from_skops(content, name), {}
+            return _unpacked(archive, name)
+    except ModelFileError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{name}: this is not a model file, or it is damaged or cut off ({error})") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{name}: the model does not fit into memory") from error
+    except Exception as error:  # whatever a hostile file provokes in the readers is the file's fault
+        raise ModelFileError(f"{name}: the model file is damaged ({type(error).__name__}: {error})") from error
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------
+
+
+def _packed(model: Any, notes: dict[str, Any]) -> bytes:
+    from polymargin import _nodes
+
+    arrays: list[NDArray[Any]] = []
+    try:
+        tree = _nodes.encode(model, arrays, type(model).__name__)
+    except UnsavableError as error:
+        return _to_skops(model, notes, error)
+    import sklearn
+
+    head = {
+        "format": _FORMAT,
+        "protocol": PROTOCOL,
+        "polymargin": __version__,
+        "scikit-learn": sklearn.__version__,
+        "numpy": np.__version__,
+        "notes": notes,
+        "model": tree,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_entry(_TREE), json.dumps(head, indent=1, allow_nan=False))
+        for number, array in enumerate(arrays):
+            with archive.open(_entry(f"{number}.npy"), "w", force_zip64=array.nbytes > 1 << 31) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """With a fixed date: the same model gives the same bytes."""
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------------
+
+
+def _content(path: Any) -> tuple[bytes, str]:
+    if hasattr(path, "read"):
+        return path.read(), str(getattr(path, "name", "<stream>"))
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            return file.read(), name
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{name}: there is no such file") from error
+    except OSError as error:
+        raise ModelFileError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> tuple[Any, dict[str, Any]]:
+    from polymargin import _nodes
+
+    if _TREE not in archive.namelist():
+        raise ModelFileError(f"{name}: this zip archive is not a model file: it has no {_TREE}")
+    head = json.loads(_stored(archive, _TREE, name))
+    if not isinstance(head, dict) or head.get("format") != _FORMAT or not isinstance(head.get("notes"), dict):
+        raise ModelFileError(f"{name}: this is not a model file of polymargin")
+    if head.get("protocol") != PROTOCOL:
+        raise ModelFileError(
+            f"{name}: the file has protocol {head.get('protocol')!r}, this version of polymargin ({__version__}) reads "
+            f"{PROTOCOL}; it was written by polymargin {head.get('polymargin')!r}: install that version or a later one"
+        )
+    model = _nodes.decode(head["model"], lambda number: _array(archive, number, name))
+    if not hasattr(model, "get_params"):
+        raise ModelFileError(f"{name}: the file holds no estimator")
+    _warn_about_versions(head, name)
+    return model, head["notes"]
+
+
+def _stored(archive: zipfile.ZipFile, entry: str, name: str) -> bytes:
+    """An entry that is not compressed: it cannot be larger in memory than in the file."""
+    info = archive.getinfo(entry)
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        raise ModelFileError(f"{name}: the entry {entry!r} is compressed or encrypted, which model files never are")
+    if entry == _TREE and info.file_size > _LARGEST_TREE:
+        raise ModelFileError(f"{name}: {_TREE} is larger than {_LARGEST_TREE} bytes")
+    return archive.read(entry)
+
+
+def _array(archive: zipfile.ZipFile, number: Any, name: str) -> NDArray[Any]:
+    if type(number) is not int:
+        raise ModelFileError(f"{name}: {number!r} is not the number of an array")
+    content = _stored(archive, f"{number}.npy", name)
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(file)
+    if dtype.hasobject or dtype.kind not in "biufUS":
+        raise ModelFileError(f"{name}: the array {number} holds {dtype}, which model files never do")
+    count = 1
+    for side in shape:
+        count *= side
+    if count * dtype.itemsize != len(content) - file.tell():
+        raise ModelFileError(f"{name}: the array {number} is not as long as its shape {shape} says")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _warn_about_versions(head: Mapping[str, Any], name: str) -> None:
+    """Machines of polymargin do not depend on scikit-learn's version; scikit-learn's own parts may."""
+    import sklearn
+
+    written = str(head.get("scikit-learn"))
+    if '"sklearn.' in json.dumps(head["model"]) and written.split(".")[:2] != sklearn.__version__.split(".")[:2]:
+        warnings.warn(
+            f"{name}: the pipeline was written with scikit-learn {written}, this is {sklearn.__version__}; check some "
+            "predictions, or train it again.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+# ---- skops --------------------------------------------------------------------------------------------------------------
+
+
+def _skops() -> Any:
+    try:
+        import skops
+        import skops.io
+    except ImportError:
+        return None
+    version = tuple(int(part) for part in skops.__version__.split(".")[:2])
+    return skops.io if version >= (0, 13) else None  # earlier ones could be made to run code
+
+
+def _to_skops(model: Any, notes: dict[str, Any], reason: UnsavableError) -> bytes:
+    io_ = _skops()
+    if io_ is None:
+        raise UnsavableError(f"{reason}; pip install 'skops>=0.13' for pipelines of other parts") from reason
+    if notes:
+        raise UnsavableError(f"{reason}; files of skops take no notes") from reason
+    try:
+        content = io_.dumps(model)
+    except Exception as error:
+        raise UnsavableError(f"{reason}; skops cannot write it either: {error}") from error
+    refused = [name for name in io_.get_untrusted_types(data=content) if name not in _trusted()]
+    if refused:
+        raise UnsavableError(f"{reason}; loading would have to trust {', '.join(refused)}")
+    return bytes(content)
+
+
+def _from_skops(content: bytes, name: str) -> Any:
+    io_ = _skops()
+    if io_ is None:
+        raise ModelFileError(f"{name}: this file was written by skops: pip install 'skops>=0.13' to read it")
+    refused = [found for found in io_.get_untrusted_types(data=content) if found not in _trusted()]
+    if refused:
+        raise ModelFileError(f"{name}: the file asks for {', '.join(refused)}, which is not trusted")
+    return io_.loads(content, trusted=_trusted())
+
+
+def _trusted() -> list[str]:
+    """What skops may build beside its own list: the classes that our own files may hold."""
+    from polymargin import _nodes
+
+    return [f"{cls.__module__}.{cls.__qualname__}" for cls in _nodes.classes().values()]
