@@ -7,7 +7,8 @@ A node is null, a bool, an int, a finite float, a string, a list, or an object w
     {"array": number}                      an array of the file: booleans, numbers, strings
     {"objects": [...], "shape": [...]}     an array of Python strings, numbers and None
     {"csr": [...], "shape": [...]}         a CSR matrix: its data, indices, indptr
-    {"tuple": [...]}, {"dict": [[k, v], ...]}, {"slice": [start, stop, step]}, {"dtype": "float64"}
+    {"tuple": [...]}, {"dict": [[k, v], ...]}, {"slice": [start, stop, step]}
+    {"dtype": "<f8"}, {"type": "<f8"}      numpy.dtype("float64"), numpy.float64
     {"random": [...]}                      the state of a RandomState
     {"class": name, "state": {...}}        an object of a class in `classes()`: its attributes
 """
@@ -40,7 +41,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @cache
 def classes() -> dict[str, type]:
-    """The classes that a file may name: the public estimators and certificates of polymargin, and scikit-learn's usual ones."""
+    """The classes that a file may name: public estimators and certificates, and scikit-learn's usual preprocessing."""
     from importlib import import_module
 
     import polymargin
@@ -88,8 +89,10 @@ def encode(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
     if sparse.issparse(value) and value.format == "csr":
         parts = [inner(part, "csr") for part in (value.data, value.indices, value.indptr)]
         return {"csr": parts, "shape": list(map(int, value.shape))}
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return {"dtype": np.dtype(value).name}
+    if isinstance(value, np.dtype):
+        return {"dtype": value.str}
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return {"type": np.dtype(value).str}
     if isinstance(value, np.random.RandomState):
         return {"random": [inner(part, "state") for part in value.get_state()]}
     raise UnsavableError(f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold")
@@ -99,7 +102,9 @@ def _state(value: Any) -> dict[str, Any]:
     if hasattr(value, "_asdict"):  # a NamedTuple
         return dict(value._asdict())
     if vars(value).get("memory") is not None:
-        raise UnsavableError(f"memory={value.memory!r} of a {type(value).__name__} cannot be saved: such a cache holds pickles")
+        raise UnsavableError(
+            f"memory={value.memory!r} of a {type(value).__name__} cannot be saved: such a cache holds pickles"
+        )
     return {key: part for key, part in vars(value).items() if not key.startswith(_LEFT_OUT)}
 
 
@@ -127,7 +132,9 @@ def decode(node: Any, array: Callable[[Any], NDArray[Any]]) -> Any:
         return [decode(part, array) for part in node]
     kind = next((key for key in _DECODERS if key in node), None)
     if kind is None:
-        raise ModelFileError(f"the model file has an unknown entry {str(list(node))[:80]}: a later version may have written it")
+        raise ModelFileError(
+            f"the model file has an unknown entry {str(list(node))[:80]}: a later version may have written it"
+        )
     return _DECODERS[kind](node, array)
 
 
@@ -151,11 +158,11 @@ def _random(node: Any, array: Any) -> np.random.RandomState:
     return state
 
 
-def _dtype(node: Any, array: Any) -> Any:
-    dtype = np.dtype(str(node["dtype"]))
+def _dtype(name: Any) -> np.dtype[Any]:
+    dtype = np.dtype(str(name))
     if dtype.kind not in "biufUSO":
         raise ModelFileError(f"the model file names the type {dtype}")
-    return dtype.type
+    return dtype
 
 
 def _instance(node: Any, array: Any) -> Any:
@@ -192,6 +199,7 @@ _DECODERS: dict[str, Callable[[Any, Any], Any]] = {
     "tuple": lambda node, array: tuple(decode(part, array) for part in node["tuple"]),
     "dict": lambda node, array: {decode(key, array): decode(part, array) for key, part in node["dict"]},
     "slice": lambda node, array: slice(*(decode(part, array) for part in node["slice"])),
-    "dtype": _dtype,
+    "dtype": lambda node, array: _dtype(node["dtype"]),
+    "type": lambda node, array: _dtype(node["type"]).type,
     "random": _random,
 }

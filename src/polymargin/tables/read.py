@@ -246,7 +246,7 @@ def _warn_about_row_names(source: str, columns: dict[str, Any], text: Sequence[s
         n_rows, different = len(columns[name]), len(set(columns[name].tolist()))
         if different > _MANY_TEXTS and 2 * different > n_rows:
             warnings.warn(
-                f"{source}, column {name!r}: {different} different texts in {n_rows} rows; if it names the rows, leave it out "
-                f"(--drop {name!r})",
+                f"{source}, column {name!r}: {different} different texts in {n_rows} rows; if it names the rows, leave "
+                f"it out (--drop {name!r})",
                 stacklevel=3,
             )

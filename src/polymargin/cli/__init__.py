@@ -1,0 +1,95 @@
+"""The command line: one file per command.
+
+A command is a module of this package, listed in `COMMANDS`, with
+
+    HELP                    one line
+    add_arguments(parser)   its options
+    run(args) -> int        the work; returns the exit code
+
+Nothing heavy is imported before `run`, so that --help is quick. Commands raise; `main` turns what they raise into one line
+on standard error and an exit code: 0 done, 1 an error in data, model or parameters, 2 wrong usage, 3 a bug, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from polymargin import __version__
+
+COMMANDS = ("train", "predict", "evaluate", "inspect", "convert")
+
+DONE, ERROR, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
+_CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports
+
+
+class UsageError(Exception):
+    """Options that do not go together: exit code 2."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)  # scikit-learn's ConvergenceWarning is one
+            warnings.showwarning = _show_warning
+            code = int(args.run(args))
+            sys.stdout.flush()
+            return code
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+    except Exception as error:
+        if args.traceback:
+            raise
+        return _explain(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="polymargin",
+        description="Max-margin classification with many classes and labels, certified optimal.",
+        epilog="polymargin COMMAND --help tells more. Files may be - for standard input and output.",
+    )
+    parser.add_argument("--version", action="version", version=f"polymargin {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an error came from")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    for name in COMMANDS:
+        command = import_module(f"polymargin.cli.{name}")
+        part = commands.add_parser(
+            name, help=command.HELP, description=command.HELP, epilog=getattr(command, "EPILOG", None)
+        )
+        command.add_arguments(part)
+        part.set_defaults(run=command.run)
+    return parser
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        return _say(str(error), USAGE)
+    if isinstance(error, MemoryError):
+        return _say(f"not enough memory: {error}" if str(error) else "not enough memory", ERROR)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return _say(f"{place}{error.strerror or error}", ERROR)
+    if isinstance(error, (ValueError, TypeError, ImportError, ArithmeticError)):
+        return _say(str(error), ERROR)
+    return _say(f"this is a bug ({type(error).__name__}: {error}); polymargin --traceback ... shows where", BUG)
+
+
+def _say(message: str, code: int) -> int:
+    """One line, whatever the message looks like."""
+    print(f"polymargin: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"polymargin: warning: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,0 +1,97 @@
+"""Options of commands that read data files, and the table they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polymargin.tables import Layout, Table
+
+DATA_HELP = (
+    "csv, tsv, svmlight, parquet, arff or npz file, also gzipped; - for standard input; dataset:NAME for a known data set"
+)
+
+
+def add_table_arguments(parser: argparse.ArgumentParser, *, training: bool) -> None:
+    """How to read data files; `training`: there is no model yet that knows the columns."""
+    group = parser.add_argument_group("data")
+    group.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="column to predict: its name, or its place counted from 1 (from the end: -1); several separated by commas, a "
+        "range of places as -6: (default: a column named target, class, label or y, else the last one)"
+        if training
+        else "column with the labels (default: as in training)",
+    )
+    if training:
+        group.add_argument("--multilabel", action="store_true", help="rows have several labels")
+        group.add_argument(
+            "--categorical",
+            metavar="COLUMN",
+            action="append",
+            default=[],
+            help="numbers that are categories; may be repeated",
+        )
+        group.add_argument(
+            "--drop", metavar="COLUMN", action="append", default=[], help="leave a column out; may be repeated"
+        )
+    group.add_argument(
+        "--format", metavar="FORMAT", help="csv, tsv, svmlight, parquet, arff or npz (default: the ending says)"
+    )
+    group.add_argument(
+        "--missing", metavar="TEXT", action="append", default=[], help="a cell that means 'missing'; may be repeated"
+    )
+    group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether a csv starts with names")
+    group.add_argument(
+        "--delimiter", metavar="CHAR", help="of csv files (default: comma, semicolon or tab, as the first line has)"
+    )
+    group.add_argument(
+        "--decimal", metavar="CHAR", choices=(".", ","), default=".", help="decimal point of csv files, . or ,"
+    )
+    group.add_argument("--encoding", default="utf-8-sig", help="of text files (default utf-8)")
+    group.add_argument("--index-base", type=int, choices=(0, 1), default=1, help="first index of svmlight files (default 1)")
+    if training:
+        group.add_argument(
+            "--n-features", type=int, metavar="N", help="columns of svmlight files (default: the highest index)"
+        )
+    group.add_argument("--label-separator", metavar="CHAR", default=";", help="between the labels in one column (default ;)")
+
+
+def read_training_table(args: argparse.Namespace, path: str) -> Table:
+    """The table of a command whose options were added with ``training=True``."""
+    from polymargin.tables import read_table
+
+    return read_table(
+        path,
+        args.target,
+        args.multilabel,
+        categorical=args.categorical,
+        drop=args.drop,
+        n_features=args.n_features,
+        **_common(args),
+    )
+
+
+def read_table_like(args: argparse.Namespace, path: str, layout: Layout) -> Table:
+    """Another file, read as the table that a model was trained on."""
+    from dataclasses import replace
+
+    from polymargin.tables import read_table
+
+    if getattr(args, "target", None):
+        layout = replace(layout, targets=tuple(args.target.split(",")) if layout.multilabel else (args.target,))
+    return read_table(path, layout=layout, **_common(args))
+
+
+def _common(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "format": args.format,
+        "missing": args.missing,
+        "header": None if args.header == "auto" else args.header == "yes",
+        "delimiter": {"\\t": "\t", "tab": "\t"}.get(args.delimiter, args.delimiter),
+        "decimal": args.decimal,
+        "encoding": args.encoding,
+        "index_base": args.index_base,
+        "label_separator": args.label_separator,
+    }

@@ -1,0 +1,57 @@
+"""Model files of the command line: a pipeline, and the layout of the data it was trained on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from polymargin.tables import Layout, Table
+
+
+class OpenModel(NamedTuple):
+    """A model from a file."""
+
+    model: Any
+    layout: Layout
+    frames: bool  # fitted in Python on data frames, whose column names scikit-learn compares
+    notes: dict[str, Any]
+
+    @property
+    def machine(self) -> Any:
+        """The last step of a pipeline, or the model itself."""
+        return self.model.steps[-1][1] if hasattr(self.model, "steps") else self.model
+
+    def rows(self, table: Table) -> Any:
+        """X of a table as the model wants it."""
+        if not self.frames:
+            return table.X
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("this model was fitted on data frames: pip install pandas to use it here") from error
+        return pandas.DataFrame(table.X, columns=list(table.feature_names or ()))
+
+
+def open_model(path: str) -> OpenModel:
+    """Loads a model file; - is standard input."""
+    from polymargin.persistence import ModelFileError, load_with_notes
+    from polymargin.tables import Layout
+
+    model, notes = load_with_notes(sys.stdin.buffer if path == "-" else path)
+    name = "<stdin>" if path == "-" else path
+    if "layout" in notes:
+        try:
+            return OpenModel(model, Layout.from_json(notes["layout"]), False, notes)
+        except (TypeError, ValueError) as error:
+            raise ModelFileError(f"{name}: {error}") from error
+    width = getattr(model, "n_features_in_", None)
+    if not isinstance(width, int):
+        raise ModelFileError(f"{name}: the model was saved before it was fitted")
+    names = getattr(model, "feature_names_in_", None)
+    known = tuple(map(str, names)) if names is not None else None
+    return OpenModel(model, Layout(width, known, multilabel=_several_labels(model)), names is not None, notes)
+
+
+def _several_labels(model: Any) -> bool:
+    return isinstance(getattr(model, "classes_", None), list)

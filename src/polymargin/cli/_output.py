@@ -1,0 +1,52 @@
+"""What commands print: text for people, JSON for machines, files written whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(plain(value), indent=1))
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's; what JSON has no number for as null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in columns: the first to the left, the others to the right."""
+    cells = [list(map(str, header)), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def write_text(path: str | None, text: str) -> None:
+    """To a file, whole or not at all; None and - are standard output."""
+    if path in (None, "-"):
+        sys.stdout.write(text)
+        return
+    from polymargin.files import written_whole
+
+    assert path is not None
+    with written_whole(path) as file:
+        file.write(text.encode("utf-8"))

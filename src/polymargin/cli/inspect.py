@@ -1,0 +1,91 @@
+"""`polymargin inspect`: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from polymargin.cli._models import open_model
+from polymargin.cli._output import print_json
+
+HELP = "tell what is in a model file: machine, certificate, classes, data"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="model file; - for standard input")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    opened = open_model(args.model)
+    found = summary(opened)
+    if args.json:
+        print_json(found)
+        return 0
+    print(as_text(found))
+    explain = getattr(opened.machine, "explain", None)
+    if explain is not None:
+        print(f"\n{explain()}")
+    return 0
+
+
+def summary(opened: Any) -> dict[str, Any]:
+    """Machine, parameters, certificate, classes and shapes."""
+    machine, layout = opened.machine, opened.layout
+    defaults = type(machine)().get_params()
+    found: dict[str, Any] = {
+        "machine": type(machine).__name__,
+        "parameters": {name: value for name, value in machine.get_params().items() if value != defaults.get(name)},
+        "steps": [type(step).__name__ for step in _steps(opened.model)],
+        "classes": getattr(machine, "classes_", None),
+        "features": layout.n_features,
+        "feature_names": layout.feature_names,
+        "text_features": layout.text,
+        "targets": layout.targets,
+    }
+    end = getattr(machine, "certificate_", None)
+    if end is not None:
+        found["certificate"] = {name: value for name, value in vars(end).items() if name != "history"}
+    arrays = {name: value.shape for name, value in vars(machine).items() if name.endswith("_") and hasattr(value, "shape")}
+    found["arrays"] = {name: list(shape) for name, shape in arrays.items() if shape}
+    return found
+
+
+def _steps(model: Any) -> list[Any]:
+    """The steps of a pipeline, also of one inside another."""
+    if not hasattr(model, "steps"):
+        return [model]
+    return [step for _, part in model.steps for step in _steps(part)]
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The summary for people."""
+    changed = ", ".join(f"{name}={value!r}" for name, value in found["parameters"].items())
+    rows = [
+        ("machine", f"{found['machine']}({changed})"),
+        ("steps", ", ".join(found["steps"])),
+        ("classes", _few(found["classes"])),
+        (
+            "features",
+            f"{found['features']}: {_few(found['feature_names'])}" if found["feature_names"] else found["features"],
+        ),
+        ("text features", _few(found["text_features"])),
+        ("target", _few(found["targets"])),
+    ]
+    end = found.get("certificate")
+    if end:
+        rows += [
+            ("status", end["status"]),
+            ("objective", f"{end['primal']:.8g}"),
+            ("optimum at least", f"{end['dual']:.8g}"),
+            ("relative gap", f"{end['rel_gap']:.2e} (tol {end['tol']:g})"),
+            ("iterations", f"{end['n_iter']} in {end['seconds']:.3g} s"),
+        ]
+    rows += [(name, " x ".join(map(str, shape))) for name, shape in found["arrays"].items()]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:{width}}  {value}" for name, value in rows if value not in ("", None))
+
+
+def _few(values: Any, most: int = 8) -> str:
+    values = [] if values is None else [str(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    return ", ".join(values[:most]) + (f", ... ({len(values)} in all)" if len(values) > most else "")

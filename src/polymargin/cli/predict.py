@@ -1,0 +1,71 @@
+"""`polymargin predict`: labels of the rows of a data file."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from typing import Any
+
+from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
+from polymargin.cli._models import open_model
+from polymargin.cli._output import plain, write_text
+
+HELP = "predict the labels of the rows of a data file"
+EPILOG = "One label a line; several labels a row: a csv of 0 and 1. Example: polymargin predict iris.pm new.csv > labels.txt"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="model file; - for standard input")
+    parser.add_argument("data", help=DATA_HELP)
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("--scores", action="store_true", help="a csv of labels and scores, with names")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    add_table_arguments(parser, training=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    from polymargin.cli import UsageError
+
+    if args.model == "-" and args.data == "-":
+        raise UsageError("model and data cannot both be standard input")
+    opened = open_model(args.model)
+    table = read_table_like(args, args.data, opened.layout)
+    X = opened.rows(table)
+    labels = opened.model.predict(X)
+    scores = opened.model.decision_function(X) if args.scores else None
+    names = _label_names(opened, labels)
+    if scores is not None and scores.ndim == 1:  # two classes: the score of the second against the first
+        scores, score_names = scores[:, None], names[-1:]
+    else:
+        score_names = names
+    if args.json:
+        document: dict[str, Any] = {"labels" if labels.ndim == 2 else "classes": names, "predictions": labels}
+        if scores is not None:
+            document |= {"scores": scores, "scores_of": score_names}
+        text = json.dumps(plain(document)) + "\n"
+    else:
+        text = _as_csv(labels, names, scores, score_names)
+    write_text(args.output, text)
+    return 0
+
+
+def _label_names(opened: Any, labels: Any) -> list[str]:
+    if labels.ndim == 2:
+        return list(opened.layout.targets) or [f"label {k + 1}" for k in range(labels.shape[1])]
+    return [str(label) for label in opened.model.classes_.tolist()]
+
+
+def _as_csv(labels: Any, names: list[str], scores: Any, score_names: list[str]) -> str:
+    rows = labels.tolist() if labels.ndim == 2 else [[label] for label in labels.tolist()]
+    header = names if labels.ndim == 2 else ["label"]
+    if scores is not None:
+        header = [*header, *(f"score {name}" for name in score_names)]
+        rows = [[*row, *map(repr, given)] for row, given in zip(rows, scores.tolist(), strict=True)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if labels.ndim == 2 or scores is not None:
+        writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
