@@ -45,7 +45,7 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
             raise UsageError(f"{cls.__name__} has no parameter {name!r}{_suggest(name, known)}; it has {', '.join(known)}")
     if "random_state" in known:
         params.setdefault("random_state", args.seed)
-    if "verbose" in known and getattr(args, "verbose", 0):
+    if "verbose" in known and getattr(args, "verbose", None):
         params.setdefault("verbose", args.verbose)
     machine = cls(**params)
     if multilabel and not _can_multilabel(machine):

@@ -17,12 +17,20 @@ from polymargin.validation import check_csr
 
 
 class Arrays(NamedTuple):
-    """What an npz file holds; the last three may be None."""
+    """What an npz file holds; all but X may be None."""
 
     X: Any
     y: NDArray[Any] | None
     feature_names: tuple[str, ...] | None
     target_names: tuple[str, ...] | None
+    n_train: int | None  # official training rows, which come first
+
+
+def as_floats(X: Any) -> Any:
+    """Rows that machines can read: bytes of images become float32, which holds them exactly."""
+    if X.dtype in (np.float32, np.float64):
+        return X
+    return X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
 
 
 def read_npz(name: str, data: bytes) -> Arrays:
@@ -56,7 +64,9 @@ def read_npz(name: str, data: bytes) -> Arrays:
         raise TableError(name, f"y has shape {y.shape}, but X has {X.shape[0]} rows")
     if names is not None and len(names) != X.shape[1]:
         raise TableError(name, f"there are {len(names)} feature_names for {X.shape[1]} columns of X")
-    return Arrays(X, y, names, targets)
+    n_train = arrays.get("n_train")
+    known = n_train is not None and n_train.shape == () and n_train.dtype.kind in "iu" and 0 <= n_train <= X.shape[0]
+    return Arrays(X, y, names, targets, int(n_train) if known else None)
 
 
 def _matrix(name: str, arrays: dict[str, Any]) -> Any:
@@ -66,8 +76,7 @@ def _matrix(name: str, arrays: dict[str, Any]) -> Any:
             raise TableError(
                 name, f"X must be a matrix of numbers with rows and columns; it has shape {X.shape}, dtype {X.dtype}"
             )
-        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        if np.isinf(X).any():
+        if X.dtype.kind == "f" and np.isinf(X).any():
             row, column = np.argwhere(np.isinf(X))[0]
             raise TableError(name, f"X[{row}, {column}] is not a finite number")
         return X
@@ -83,10 +92,9 @@ def _sparse_matrix(name: str, arrays: dict[str, Any]) -> Any:
     if layout not in ("csr", "csc") or data.dtype.kind not in "biuf":
         raise TableError(name, f"sparse data must be csr or csc and hold numbers; it is {layout} of {data.dtype}")
     kind = sparse.csr_matrix if layout == "csr" else sparse.csc_matrix
-    data = data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
     try:
         shape = tuple(int(side) for side in arrays["shape"])
-        X = kind((data, arrays["indices"], arrays["indptr"]), shape=shape)
+        X = kind((as_floats(data), arrays["indices"], arrays["indptr"]), shape=shape)
         check_csr(X if layout == "csr" else X.T)
     except (TypeError, ValueError) as error:
         raise TableError(name, f"the sparse matrix is damaged: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from polymargin.tables import targets
 from polymargin.tables.arff import ArffFile
-from polymargin.tables.arrays import Arrays, ParquetFile, read_npz
+from polymargin.tables.arrays import Arrays, ParquetFile, as_floats, read_npz
 from polymargin.tables.delimited import DelimitedFile
 from polymargin.tables.source import Source, open_source
 from polymargin.tables.svmlight import read_svmlight
@@ -91,9 +92,7 @@ def read_table(
     (array(['x', 'y'], dtype='<U1'), 'kind')
     """
     if isinstance(path, str) and path.startswith("dataset:"):
-        from polymargin import datasets
-
-        return datasets.load(path.removeprefix("dataset:")).table
+        return _from_dataset(path.removeprefix("dataset:"), multilabel, layout)
     source = open_source(path, format)
     if layout is not None:
         multilabel = layout.multilabel
@@ -120,6 +119,20 @@ def read_table(
     if layout is not None:
         return _columns_as_in(file, layout, label_separator)
     return _columns(file, target, multilabel, categorical, drop, label_separator)
+
+
+def _from_dataset(name: str, multilabel: bool, layout: Layout | None) -> Table:
+    from polymargin.datasets import load
+
+    table = load(name).table
+    if table.multilabel != (multilabel if layout is None else layout.multilabel):
+        says = "say --multilabel" if table.multilabel else "leave --multilabel out"
+        raise TableError(table.source, f"rows have {'several labels' if table.multilabel else 'one label'}: {says}")
+    if layout is None:
+        return table
+    return replace(
+        table, X=_fitting(table.source, table.X, layout), feature_names=layout.feature_names, target_names=layout.targets
+    )
 
 
 def _columns(
@@ -176,7 +189,7 @@ def _feature_columns(file: Any, layout: Layout) -> list[str]:
 
 
 def _from_arrays(source: Source, arrays: Arrays, multilabel: bool, layout: Layout | None) -> Table:
-    X, y = arrays.X, arrays.y
+    X, y = as_floats(arrays.X), arrays.y
     if y is not None and (y.ndim == 2) != multilabel:
         says = (
             "a matrix: say --multilabel for several labels a row"

@@ -60,7 +60,7 @@ class Layout:
         problem = ValueError("the stored layout of the data is damaged")
         if not isinstance(stored, Mapping) or set(stored) != set(cls.__dataclass_fields__):
             raise problem
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
         names = [*(values["feature_names"] or ()), *values["text"], *values["targets"]]
         if not isinstance(values["n_features"], int) or not all(isinstance(name, str) for name in names):
             raise problem
