@@ -27,12 +27,12 @@ HALF_SQUARED_NORM = {"CrammerSingerSVC", "WestonWatkinsSVC"}
 
 
 def all_estimators() -> list[type[BaseEstimator]]:
-    """The public estimator classes, in the order of ``polymargin.__all__``."""
+    """The public machines, in the order of ``polymargin.__all__``."""
     public = (getattr(polymargin, name) for name in polymargin.__all__)
     return [
         thing
         for thing in public
-        if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and not inspect.isabstract(thing)
+        if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and hasattr(thing, "objective")
     ]
 
 

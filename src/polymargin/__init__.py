@@ -7,15 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polymargin.certificate import Certificate
+    from polymargin.comparison import compare_machines
     from polymargin.estimators import CrammerSingerSVC, WestonWatkinsSVC
+    from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "CrammerSingerSVC", "WestonWatkinsSVC", "__version__", "load", "save"]
+__all__ = [
+    "Certificate",
+    "CrammerSingerSVC",
+    "PathCV",
+    "WestonWatkinsSVC",
+    "__version__",
+    "compare_machines",
+    "load",
+    "regularization_path",
+    "save",
+]
 
 # Names load on use, so that the command line can answer --help without scikit-learn. Machines live in `estimators`.
-_HOMES = {"Certificate": "certificate", "load": "persistence", "save": "persistence"}
+_HOMES = {
+    "Certificate": "certificate",
+    "PathCV": "paths",
+    "compare_machines": "comparison",
+    "load": "persistence",
+    "regularization_path": "paths",
+    "save": "persistence",
+}
 
 
 def __getattr__(name: str) -> Any:

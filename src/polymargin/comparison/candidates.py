@@ -1,0 +1,111 @@
+"""Who takes part: every machine of this library, and what people use today. Each with the grid it is tuned on.
+
+All linear machines are tuned over the same values of C, all kernel machines over the same smaller set, so that nobody wins
+by a finer grid. A machine's own parameter adds a few values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from sklearn.svm import SVC, LinearSVC
+
+import polymargin
+
+LINEAR_CS = tuple(np.logspace(-2, 2, 5))
+KERNEL_CS = (0.1, 1.0, 10.0, 100.0)
+NYSTROEM_FROM = 3000  # rows from which our kernel machines use a Nystroem map
+NYSTROEM_RANK = 500
+SVC_UP_TO = 20_000  # rows beyond which SVC is too slow to be tuned
+
+# The own parameters of our machines, and the values to try.
+OWN_GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "M3SVC": {"p": (2, 4)},
+    "MarginDistributionSVC": {"theta": (0.2,), "mu": (0.5,)},
+    "LpNormSVC": {"p": (1.2, 1.5)},
+    "AngularSVC": {"omega": (0.1, 1.0)},
+    "OneVsNoneSVC": {"alpha": (0.0, 0.5)},
+}
+WITH_KERNEL = ("CrammerSingerSVC", "WestonWatkinsSVC", "M3SVC", "OneVsNoneSVC")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A machine with the grid it is tuned on.
+
+    Attributes
+    ----------
+    name : str
+        How tables call it.
+    estimator : estimator
+    grid : dict of str to sequence
+        Parameters of `estimator` to choose among; empty if there is nothing to choose.
+    ours : bool
+        Whether it is a machine of this library.
+    """
+
+    name: str
+    estimator: Any
+    grid: dict[str, Any] = field(default_factory=dict)
+    ours: bool = False
+
+
+def default_candidates(
+    n_rows: int, n_classes: int, *, multilabel: bool = False, random_state: int | None = 0
+) -> list[Candidate]:
+    """All machines that make sense for so many rows."""
+    ours = _our_machines(n_rows, multilabel, random_state)
+    return ours + (_multilabel_rivals(n_rows, random_state) if multilabel else _rivals(n_rows, n_classes, random_state))
+
+
+def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> list[Candidate]:
+    from sklearn.base import BaseEstimator, is_classifier
+    from sklearn.utils import get_tags
+
+    found = []
+    for name in polymargin.__all__:
+        machine = getattr(polymargin, name)
+        if not (isinstance(machine, type) and issubclass(machine, BaseEstimator)) or not hasattr(machine, "objective"):
+            continue
+        estimator = machine(random_state=random_state)
+        if not is_classifier(estimator) or (multilabel and not get_tags(estimator).classifier_tags.multi_label):
+            continue
+        if multilabel and "threshold" in estimator.get_params():
+            estimator.set_params(threshold="auto")
+        own = OWN_GRIDS.get(name, {})
+        found.append(Candidate(name, estimator, {**own, "C": LINEAR_CS}, ours=True))
+        if name in WITH_KERNEL:
+            rank = NYSTROEM_RANK if n_rows > NYSTROEM_FROM else None
+            kernel = machine(**{**estimator.get_params(), "kernel": "rbf", "n_components": rank})
+            grid = {**{key: values[-1:] for key, values in own.items()}, "C": KERNEL_CS}
+            found.append(Candidate(f"{name} rbf", kernel, grid, ours=True))
+    return found
+
+
+def _rivals(n_rows: int, n_classes: int, random_state: int | None) -> list[Candidate]:
+    linear = LinearSVC(random_state=random_state, max_iter=10_000)
+    rivals = [
+        Candidate("LinearSVC one-vs-rest", linear, {"C": LINEAR_CS}),
+        Candidate("LogisticRegression", LogisticRegression(max_iter=1000), {"C": LINEAR_CS}),
+    ]
+    if n_classes > 2:
+        codes = OutputCodeClassifier(linear, code_size=2.0, random_state=random_state)
+        rivals.insert(1, Candidate("LinearSVC one-vs-one", OneVsOneClassifier(linear), {"estimator__C": LINEAR_CS}))
+        rivals.insert(2, Candidate("LinearSVC output codes", codes, {"estimator__C": LINEAR_CS}))
+    if n_rows <= SVC_UP_TO:
+        rivals.append(Candidate("SVC rbf", SVC(), {"C": KERNEL_CS}))
+    return rivals
+
+
+def _multilabel_rivals(n_rows: int, random_state: int | None) -> list[Candidate]:
+    rivals = {
+        "LinearSVC per label": (LinearSVC(random_state=random_state, max_iter=10_000), LINEAR_CS),
+        "LogisticRegression per label": (LogisticRegression(max_iter=1000), LINEAR_CS),
+    }
+    if n_rows <= SVC_UP_TO:
+        rivals["SVC rbf per label"] = (SVC(), KERNEL_CS)
+    return [Candidate(name, OneVsRestClassifier(est), {"estimator__C": Cs}) for name, (est, Cs) in rivals.items()]

@@ -1,0 +1,228 @@
+"""What a comparison found: table, tests, recommendation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.comparison.candidates import Candidate
+from polymargin.comparison.evaluation import Record
+from polymargin.comparison.statistics import Difference, corrected_t_test, half_width, holm
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a machine's mean scores, its interval, and the comparison with the winner."""
+
+    machine: str
+    ours: bool
+    n_splits: int
+    scores: dict[str, float]
+    interval: float  # half the width of the 95 % interval of the deciding metric
+    fit_seconds: float
+    predict_seconds: float
+    probability_worse: float  # that the winner is better than this machine
+    p_value: float  # of the difference to the winner, corrected
+    params: dict[str, Any]  # chosen most often
+    n_not_converged: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of :func:`compare_machines`.
+
+    Attributes
+    ----------
+    records : tuple of Record
+        One for each machine and split.
+    metric : str
+        What decides.
+    table : tuple of Row
+        Machines from best to worst.
+    winner : str
+        The machine with the best mean score.
+    recommendation : str
+        One sentence that says which machine, how good, and how sure.
+    dropped : dict
+        Machines that left the race, and why.
+    """
+
+    records: tuple[Record, ...]
+    metric: str
+    test_share: float
+    candidates: tuple[Candidate, ...]
+    dropped: dict[str, str]
+    settings: dict[str, Any]
+    shape: tuple[int, int, int]
+    _search: Callable[[Candidate], Any] = field(repr=False)
+    _data: tuple[Any, Any] = field(repr=False)
+
+    def scores(self, machine: str) -> dict[int, float]:
+        """Scores of a machine by split, in the deciding metric."""
+        return {r.split: r.scores[self.metric] for r in self.records if r.machine == machine and r.scores}
+
+    @cached_property
+    def winner(self) -> str:
+        most = max(len(self.scores(name)) for name in self._names)
+        finalists = [name for name in self._names if len(self.scores(name)) == most]
+        # equal means: the faster one
+        return min(finalists, key=lambda name: (-self._mean(name), self._seconds(name)))
+
+    def difference(self, first: str, second: str) -> Difference:
+        """Paired comparison of two machines on the splits they share."""
+        one, other = self.scores(first), self.scores(second)
+        shared = sorted(set(one) & set(other))
+        return corrected_t_test([one[k] for k in shared], [other[k] for k in shared], self.test_share)
+
+    @cached_property
+    def table(self) -> tuple[Row, ...]:
+        others = [name for name in self._names if name != self.winner]
+        tests = {name: self.difference(self.winner, name) for name in others}
+        corrected = dict(zip(others, holm([tests[name].p_value for name in others]), strict=True))
+        rows = [self._row(name, tests.get(name), corrected.get(name, 1.0)) for name in self._names]
+        return tuple(sorted(rows, key=lambda row: (row.machine != self.winner, -row.scores[self.metric])))
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Machines that the tests cannot tell from the winner (corrected p-value above 0.05)."""
+        return tuple(row.machine for row in self.table[1:] if row.p_value > 0.05)
+
+    @property
+    def recommendation(self) -> str:
+        """Which machine, how good, how sure."""
+        best = self.table[0]
+        settings = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
+                             for name, value in best.params.items())
+        said = f"Use {best.machine}" + (f" ({settings})" if settings else "")
+        said += f": {self.metric.replace('_', ' ')} {best.scores[self.metric]:.3f} ± {best.interval:.3f}"
+        if len(self.table) == 1:
+            return said + "; it had no rival."
+        second = self.table[1]
+        said += f". It beats the runner-up, {second.machine}, with probability {second.probability_worse:.0%}"
+        if not self.ties:
+            return said + ", and all others are worse beyond doubt (p < 0.05)."
+        fastest = min([best.machine, *self.ties], key=self._seconds)
+        said += f"; {len(self.ties)} of {len(self.table) - 1} others cannot be told from it"
+        if fastest != best.machine:
+            times = self._seconds(best.machine) / self._seconds(fastest)
+            said += f", the fastest of them is {fastest} (tuned and fitted in 1/{times:.1f} of the time)"
+        return said + "."
+
+    def fit_winner(self) -> Any:
+        """The recommended machine with its preprocessing, tuned and fitted on all data."""
+        candidate = next(c for c in self.candidates if c.name == self.winner)
+        return self._search(candidate).fit(*self._data).best_estimator_
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the data, ready for JSON."""
+        return {
+            "winner": self.winner,
+            "recommendation": self.recommendation,
+            "metric": self.metric,
+            "table": [asdict(row) for row in self.table],
+            "records": [asdict(record) for record in self.records],
+            "dropped": self.dropped,
+            "settings": self.settings,
+            "shape": list(self.shape),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, default=str)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame."""
+        import pandas as pd
+
+        flat = [
+            {
+                "machine": row.machine,
+                **row.scores,
+                "interval": row.interval,
+                "p_value": row.p_value,
+                "fit_seconds": row.fit_seconds,
+                "predict_seconds": row.predict_seconds,
+                "n_splits": row.n_splits,
+                "params": row.params,
+            }
+            for row in self.table
+        ]
+        return pd.DataFrame(flat).set_index("machine")
+
+    def __str__(self) -> str:
+        names = list(self.table[0].scores)
+        width = max(len(row.machine) for row in self.table)
+        lines = ["  ".join([f"{'machine':{width}s}", *(f"{n:>18s}" for n in names), f"{'fit s':>8s}", "p-value"])]
+        for row in self.table:
+            cells = [f"{row.machine:{width}s}"]
+            for name in names:
+                value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
+                cells.append(f"{value + f' ± {row.interval:.3f}' if name == self.metric else value:>18s}")
+            cells += [f"{row.fit_seconds:8.2f}", "" if row.machine == self.winner else f"{row.p_value:7.3f}"]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join([*lines, "", self.recommendation])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Mean scores with 95 % intervals, best on top; hollow marks are worse than the winner beyond doubt.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 0.32 * len(self.table) + 1.3), layout="constrained")
+        for height, row in enumerate(reversed(self.table)):
+            told_apart = row.machine != self.winner and row.p_value <= 0.05
+            ax.errorbar(
+                row.scores[self.metric], height, xerr=row.interval, fmt="o" if row.ours else "s", capsize=3,
+                color="black" if row.ours else "0.5", markerfacecolor="white" if told_apart else None,
+            )
+        ax.set_yticks(range(len(self.table)), [row.machine for row in reversed(self.table)])
+        ax.axvline(self.table[0].scores[self.metric], color="0.8", linewidth=1, zorder=0)
+        ax.set_xlabel(f"{self.metric.replace('_', ' ')}, mean and 95 % interval")
+        ax.set_title("black: polymargin, grey: scikit-learn; hollow: worse than the best (p < 0.05)", fontsize=9)
+        return ax
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(record.machine for record in self.records if record.scores))
+
+    def _of(self, machine: str) -> list[Record]:
+        return [record for record in self.records if record.machine == machine and record.scores]
+
+    def _mean(self, machine: str) -> float:
+        return float(np.mean(list(self.scores(machine).values())))
+
+    def _seconds(self, machine: str) -> float:
+        return float(np.mean([record.fit_seconds for record in self._of(machine)]))
+
+    def _row(self, machine: str, test: Difference | None, p_value: float) -> Row:
+        records = self._of(machine)
+        shared = [name for name in records[0].scores if all(name in record.scores for record in records)]
+        chosen = [json.dumps(record.params, sort_keys=True, default=str) for record in records]
+        most_often = chosen.index(max(chosen, key=chosen.count))
+        return Row(
+            machine=machine,
+            ours=next(c.ours for c in self.candidates if c.name == machine),
+            n_splits=len(records),
+            scores={name: _mean_of(records, name) for name in shared},
+            interval=half_width(list(self.scores(machine).values()), self.test_share),
+            fit_seconds=self._seconds(machine),
+            predict_seconds=float(np.mean([record.predict_seconds for record in records])),
+            probability_worse=0.5 if test is None else test.probability,
+            p_value=p_value,
+            params=records[most_often].params,
+            n_not_converged=sum(record.n_not_converged for record in records),
+        )
+
+
+def _mean_of(records: list[Record], name: str) -> float:
+    values: NDArray[np.float64] = np.array([record.scores[name] for record in records])
+    return float(values.mean())
