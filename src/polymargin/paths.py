@@ -189,7 +189,7 @@ class PathCV(MetaEstimatorMixin, BaseEstimator):
         A polymargin machine, a pipeline that ends in one, or any other classifier (fitted anew for each value then, unless
         it has a `warm_start` of its own).
     param_grid : dict of str to sequence, or sequence of such, default=None
-        Values to try. None is 20 values of C over four decades.
+        Values to try. None is 20 values of C over four decades; an empty one is the estimator as it is.
     path : str or None, default=None
         The parameter along which to start warm. None is C if it is in the grid, else the last one.
     scoring : str, callable or None, default=None
@@ -256,7 +256,8 @@ class PathCV(MetaEstimatorMixin, BaseEstimator):
         self
         """
         validation.flag("refit", self.refit)
-        paths = [path for grid in self._grids() for path in _paths_of(grid, self._path_parameter(grid))]
+        grids = self._grids()
+        paths = [path for grid in grids for path in (_paths_of(grid, self._path_parameter(grid)) if grid else [[{}]])]
         candidates = [params for path in paths for params in path]
         self.scorer_ = check_scoring(self.estimator, self.scoring)
         weight = None if sample_weight is None else validation.sample_weights(sample_weight, len(y))

@@ -22,7 +22,7 @@ from typing import Any
 
 from polymargin import __version__
 
-COMMANDS = ("train", "predict", "evaluate", "inspect", "convert")
+COMMANDS = ("compare", "train", "predict", "evaluate", "inspect", "convert")
 
 DONE, ERROR, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 _CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports

@@ -145,6 +145,7 @@ def compare_machines(
         shape=(X.shape[0], X.shape[1], n_classes),
         _search=lambda candidate: search(candidate, preprocessor, y, **settings),
         _data=(X, y),
+        _first_split=(train, test),
     )
 
 

@@ -56,7 +56,7 @@ def search(candidate: Candidate, preprocessor: Any, y: Any, *, inner: int, scori
     steps = [] if preprocessor is None else [("prepare", clone(preprocessor))]
     pipeline = Pipeline([*steps, (STEP, clone(candidate.estimator))])
     grid = {f"{STEP}__{name}": values for name, values in candidate.grid.items()}
-    return PathCV(pipeline, grid or {f"{STEP}__verbose": [0]}, cv=folds(y, inner, seed), scoring=scoring)
+    return PathCV(pipeline, grid, cv=folds(y, inner, seed), scoring=scoring)
 
 
 def folds(y: Any, n_splits: int, seed: int) -> Any:

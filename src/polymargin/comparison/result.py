@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
 from polymargin.comparison.evaluation import Record
@@ -31,6 +32,14 @@ class Row:
     p_value: float  # of the difference to the winner, corrected
     params: dict[str, Any]  # chosen most often
     n_not_converged: int
+
+
+class FittedOnSplit(NamedTuple):
+    """A tuned and fitted pipeline and the rows it has not seen."""
+
+    model: Any
+    X_test: Any
+    y_test: Any
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class Comparison:
     shape: tuple[int, int, int]
     _search: Callable[[Candidate], Any] = field(repr=False)
     _data: tuple[Any, Any] = field(repr=False)
+    _first_split: tuple[Any, Any] = field(repr=False)
+    _fitted: dict[str, FittedOnSplit] = field(default_factory=dict, repr=False)
 
     def scores(self, machine: str) -> dict[int, float]:
         """Scores of a machine by split, in the deciding metric."""
@@ -97,9 +108,7 @@ class Comparison:
     def recommendation(self) -> str:
         """Which machine, how good, how sure."""
         best = self.table[0]
-        settings = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
-                             for name, value in best.params.items())
-        said = f"Use {best.machine}" + (f" ({settings})" if settings else "")
+        said = f"Use {best.machine}" + (f" ({described(best.params)})" if best.params else "")
         said += f": {self.metric.replace('_', ' ')} {best.scores[self.metric]:.3f} ± {best.interval:.3f}"
         if len(self.table) == 1:
             return said + "; it had no rival."
@@ -118,6 +127,15 @@ class Comparison:
         """The recommended machine with its preprocessing, tuned and fitted on all data."""
         candidate = next(c for c in self.candidates if c.name == self.winner)
         return self._search(candidate).fit(*self._data).best_estimator_
+
+    def fitted_on_split(self, machine: str) -> FittedOnSplit:
+        """A machine tuned and fitted on the first split's training rows, for a look inside."""
+        if machine not in self._fitted:
+            (X, y), (train, test) = self._data, self._first_split
+            candidate = next(c for c in self.candidates if c.name == machine)
+            tuned = self._search(candidate).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            self._fitted[machine] = FittedOnSplit(tuned.best_estimator_, _safe_indexing(X, test), _safe_indexing(y, test))
+        return self._fitted[machine]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data, ready for JSON."""
@@ -221,6 +239,12 @@ class Comparison:
             params=records[most_often].params,
             n_not_converged=sum(record.n_not_converged for record in records),
         )
+
+
+def described(params: dict[str, Any]) -> str:
+    """Parameters as a person would write them."""
+    texts = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in params.items()}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _mean_of(records: list[Record], name: str) -> float:

@@ -1,0 +1,162 @@
+"""`polymargin compare`: which machine suits this data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from polymargin.cli._data import DATA_HELP, add_table_arguments, read_training_table
+from polymargin.cli._output import print_json, write_text
+
+HELP = "compare all machines on a data file and recommend one"
+EPILOG = "Example: polymargin compare iris.csv --target species --budget 60s --report iris.html"
+BUNDLED = "dataset:wine"
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", nargs="?", default=BUNDLED, help=f"{DATA_HELP} (default: {BUNDLED}, which is bundled)")
+    parser.add_argument("--budget", metavar="TIME", help="time for everything, e.g. 60s, 10m; worse machines leave earlier")
+    parser.add_argument("--machines", metavar="NAMES", help="only those whose names contain one of these, by commas")
+    parser.add_argument("--metric", help="what decides: accuracy, balanced_accuracy, macro_f1; several labels: jaccard, ...")
+    parser.add_argument("--cv", type=int, default=5, metavar="K", help="outer folds (default 5)")
+    parser.add_argument("--repeats", type=int, default=1, metavar="R", help="repetitions of the outer folds (default 1)")
+    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: all processors)")
+    parser.add_argument("--seed", type=int, default=0, help="of folds and machines (default 0)")
+    parser.add_argument("--report", metavar="HTML", help="write a page with table, pictures and settings")
+    parser.add_argument("--plot", metavar="PNG", help="write the interval plot")
+    parser.add_argument("-o", "--output", metavar="MODEL", help="fit the recommended machine on all data and save it")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_table_arguments(parser, training=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    from polymargin.cli._progress import Progress
+    from polymargin.comparison import compare_machines
+    from polymargin.tables import make_preprocessor
+
+    table = read_training_table(args, args.data)
+    if table.y is None:
+        raise ValueError(f"{table.source} has no target to predict; name it with --target")
+    with Progress(shown=not (args.quiet or args.json)) as progress:
+        progress.say(table.describe())
+        comparison = compare_machines(
+            table.X,
+            table.y,
+            machines=_chosen(args, table),
+            metric=args.metric,
+            preprocessor=make_preprocessor(table),
+            cv=args.cv,
+            repeats=args.repeats,
+            budget=seconds_of(args.budget),
+            n_jobs=args.jobs,
+            random_state=args.seed,
+            progress=progress.step,
+        )
+    if args.json:
+        print_json({"data": table.describe(), **comparison.to_dict()})
+    else:
+        _print(comparison)
+    _write_files(args, table, comparison)
+    return 0
+
+
+def _write_files(args: argparse.Namespace, table: Any, comparison: Any) -> None:
+    said = sys.stderr if args.json else sys.stdout
+    if args.plot:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        comparison.plot().figure.savefig(args.plot, dpi=150)
+        print(f"plot: {args.plot}", file=said)
+    if args.report:
+        from polymargin.report import html_report
+
+        write_text(args.report, html_report(comparison, title=table.describe(), command=_command(args)))
+        print(f"report: {args.report}", file=said)
+    if args.output:
+        from polymargin.persistence import save
+
+        save(comparison.fit_winner(), args.output, notes={"layout": table.layout.to_json()})
+        print(f"saved: {args.output}", file=said)
+
+
+def seconds_of(text: str | None) -> float | None:
+    """'90', '90s', '1.5m' or '1h' in seconds."""
+    from polymargin.cli import UsageError
+
+    if text is None:
+        return None
+    number = text.rstrip("smhin")
+    try:
+        seconds = float(number) * _UNITS[text[len(number) :] or "s"]
+    except (ValueError, KeyError):
+        seconds = -1.0
+    if not seconds > 0:
+        raise UsageError(f"--budget {text} is not a time; write 60s, 10m or 1h")
+    return seconds
+
+
+def _chosen(args: argparse.Namespace, table: Any) -> Any:
+    """The candidates whose names were asked for; None is all."""
+    if not args.machines:
+        return None
+    import numpy as np
+
+    from polymargin.cli import UsageError
+    from polymargin.comparison import default_candidates
+
+    n_classes = table.y.shape[1] if table.multilabel else len(np.unique(table.y))
+    everyone = default_candidates(table.n_rows, n_classes, multilabel=table.multilabel, random_state=args.seed)
+    wanted = [part.strip().lower() for part in args.machines.split(",") if part.strip()]
+    chosen = [candidate for candidate in everyone if any(part in candidate.name.lower() for part in wanted)]
+    if not chosen:
+        names = ", ".join(candidate.name for candidate in everyone)
+        raise UsageError(f"--machines {args.machines} names nobody; there are {names}")
+    return chosen
+
+
+def _print(comparison: Any) -> None:
+    """The table, with rich if it is installed and there is a terminal to look at."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ModuleNotFoundError:
+        print(comparison)
+        return
+    console = Console()
+    if not console.is_terminal:
+        print(comparison)
+        return
+    table = Table(caption="p: corrected resampled t-test against the best, Holm-corrected", caption_justify="left")
+    names = list(comparison.table[0].scores)
+    table.add_column("machine")
+    for name in [*(name.replace("_", " ") for name in names), "tune + fit", "p"]:
+        table.add_column(name, justify="right")
+    for row in comparison.table:
+        cells = [row.machine]
+        for name in names:
+            value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
+            cells.append(value + (f" ± {row.interval:.3f}" if name == comparison.metric else ""))
+        is_winner = row.machine == comparison.winner
+        cells += [f"{row.fit_seconds:.2f} s", "" if is_winner else f"{row.p_value:.3f}"]
+        told_apart = not is_winner and row.p_value <= 0.05
+        table.add_row(*cells, style="bold" if is_winner else "dim" if told_apart else None)
+    console.print(table)
+    console.print(comparison.recommendation, highlight=False)
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command line that repeats this comparison."""
+    import shlex
+
+    parts = ["polymargin", "compare", args.data]
+    for name in ("target", "budget", "machines", "metric", "format"):
+        if getattr(args, name):
+            parts += [f"--{name}", str(getattr(args, name))]
+    if args.multilabel:
+        parts.append("--multilabel")
+    parts += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
+    return shlex.join(parts)

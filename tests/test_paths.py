@@ -1,0 +1,134 @@
+"""Warm-started paths end where cold fits end, and cost less; PathCV agrees with GridSearchCV."""
+
+import numpy as np
+import pytest
+from registry import each_machine, is_convex
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from polymargin import CrammerSingerSVC, PathCV, WestonWatkinsSVC, regularization_path
+
+CS = [0.01, 0.1, 1.0, 10.0]
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return scale(X), y
+
+
+@each_machine
+def test_path_ends_where_cold_fits_end(machine, wine):
+    path = regularization_path(machine(random_state=0), *wine, [10.0, 0.1, 1.0])
+    assert path.values == (10.0, 0.1, 1.0)
+    for C, fitted in path:
+        cold = machine(C=C, random_state=0).fit(*wine)
+        assert fitted.C == C and not fitted.warm_start
+        assert fitted.certificate_.converged
+        if is_convex(machine):
+            assert abs(fitted.objective_ - cold.objective_) <= fitted.certificate_.gap + cold.certificate_.gap
+        else:  # another start may lead to another minimum, but to one of its kind
+            assert fitted.objective_ <= 1.2 * cold.objective_
+        assert fitted.objective(*wine) == pytest.approx(fitted.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, WestonWatkinsSVC])
+def test_path_of_20_values_costs_less_than_cold_fits(machine):
+    X, y = make_classification(600, 20, n_informative=8, n_classes=5, class_sep=0.7, random_state=0)
+    path = regularization_path(machine(random_state=0), X, y)
+    cold = sum(machine(C=C, random_state=0).fit(X, y).n_iter_ for C in path.values)
+    assert len(path) == 20
+    assert path.n_iter.sum() < 0.8 * cold
+
+
+def test_machines_of_a_path_are_independent(wine):
+    path = regularization_path(CrammerSingerSVC(random_state=0), *wine, CS)
+    assert len({id(machine) for machine in path.machines}) == len(CS)
+    assert path.norms.shape == (4, 3)
+    assert (np.diff(path.norms.sum(axis=1)) > 0).all()  # larger C, longer vectors
+    assert path.scores(*wine).shape == path.objectives.shape == path.n_iter.shape == (4,)
+    assert not any(name.startswith("_warm") for name in vars(path.machines[0]))
+
+
+def test_bad_paths(wine):
+    with pytest.raises(ValueError, match="param_name='c' is not a parameter of CrammerSingerSVC"):
+        regularization_path(CrammerSingerSVC(), *wine, CS, param_name="c")
+    with pytest.raises(ValueError, match="Cs is empty"):
+        regularization_path(CrammerSingerSVC(), *wine, [])
+
+
+def assert_same_search(ours, theirs, tolerance):
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=tolerance, rtol=0
+    )
+    assert ours.cv_results_["params"] == list(theirs.cv_results_["params"])
+    assert set(ours.cv_results_) == set(theirs.cv_results_)
+    assert ours.n_splits_ == theirs.n_splits_
+
+
+def test_agrees_with_grid_search(wine):
+    est, cv = CrammerSingerSVC(tol=1e-7, random_state=0), StratifiedKFold(4, shuffle=True, random_state=1)
+    ours = PathCV(est, {"C": CS}, cv=cv).fit(*wine)
+    theirs = GridSearchCV(est, {"C": CS}, cv=cv).fit(*wine)
+    assert_same_search(ours, theirs, 0.0)
+    assert ours.best_params_ == theirs.best_params_ and ours.best_score_ == pytest.approx(theirs.best_score_)
+    np.testing.assert_array_equal(ours.predict(wine[0]), theirs.predict(wine[0]))
+    assert ours.score(*wine) == theirs.score(*wine)
+    np.testing.assert_allclose(ours.decision_function(wine[0]), theirs.decision_function(wine[0]), atol=1e-3)
+    assert ours.classes_.tolist() == [0, 1, 2] and ours.n_features_in_ == 13
+    assert not hasattr(ours, "predict_proba")
+
+
+def test_pipeline_fits_its_head_once_per_fold():
+    calls = []
+
+    class CountingScaler(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
+            calls.append(len(X))
+            return super().fit(X, y, sample_weight)
+
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(CountingScaler(), CrammerSingerSVC(tol=1e-7, random_state=0))
+    ours = PathCV(model, {"crammersingersvc__C": CS}, cv=3).fit(X, y)
+    assert len(calls) == 3 + 1  # folds, and the last fit
+    theirs = GridSearchCV(model, {"crammersingersvc__C": CS}, cv=3).fit(X, y)
+    assert_same_search(ours, theirs, 0.0)
+
+
+def test_other_estimators_scorers_and_workers(wine):
+    est = LogisticRegression(max_iter=1000, tol=1e-8)
+    settings = {"cv": 3, "scoring": "f1_macro"}
+    ours = PathCV(est, {"C": CS, "fit_intercept": [True, False]}, n_jobs=2, **settings).fit(*wine)
+    theirs = GridSearchCV(est, {"C": CS, "fit_intercept": [True, False]}, **settings).fit(*wine)
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-6)
+    assert ours.predict_proba(wine[0]).shape == (178, 3)
+    assert ours.score(*wine) == pytest.approx(theirs.score(*wine), abs=1e-3)
+
+
+def test_precomputed_kernels_and_weights(wine):
+    X, y = wine
+    est = CrammerSingerSVC(kernel="precomputed", tol=1e-6, random_state=0)
+    ours = PathCV(est, {"C": CS}, cv=3).fit(rbf_kernel(X, gamma=0.05), y)
+    theirs = GridSearchCV(est, {"C": CS}, cv=3).fit(rbf_kernel(X, gamma=0.05), y)
+    assert_same_search(ours, theirs, 0.0)
+    weight = np.where(y == 0, 3.0, 1.0)
+    weighted = PathCV(CrammerSingerSVC(random_state=0), {"C": CS}, cv=3).fit(X, y, sample_weight=weight)
+    plain = clone(weighted).fit(X, y)
+    assert weighted.best_estimator_.objective_ != plain.best_estimator_.objective_
+
+
+def test_refit_and_messages(wine):
+    search = PathCV(CrammerSingerSVC(random_state=0), {"C": CS}, cv=3, refit=False).fit(*wine)
+    with pytest.raises(AttributeError, match="refit=False"):
+        search.predict(wine[0])
+    with pytest.raises(ValueError, match="param_grid names 'c'"):
+        PathCV(CrammerSingerSVC(), {"c": CS}).fit(*wine)
+    with pytest.raises(ValueError, match="at least one value"):
+        PathCV(CrammerSingerSVC(), {"C": []}).fit(*wine)
+    with pytest.raises(ValueError, match="path='tol' is not in param_grid"):
+        PathCV(CrammerSingerSVC(), {"C": CS}, path="tol").fit(*wine)
