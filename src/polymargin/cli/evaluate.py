@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if table.y is None:
         named = f" (in training it was {', '.join(opened.layout.targets)})" if opened.layout.targets else ""
         raise TableError(table.source, f"there are no labels to compare with; name the column with --target{named}")
-    predicted = opened.model.predict(opened.rows(table))
+    predicted = opened.predict(table)
     if predicted.ndim != table.y.ndim:
         raise TableError(table.source, f"labels of shape {table.y.shape}, but the model predicts {predicted.shape}")
     measured = metrics(table.y, predicted, predicted.ndim == 2)

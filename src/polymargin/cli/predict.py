@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("model and data cannot both be standard input")
     opened = open_model(args.model)
     table = read_table_like(args, args.data, opened.layout)
-    X = opened.rows(table)
-    labels = opened.model.predict(X)
-    scores = opened.model.decision_function(X) if args.scores else None
+    labels = opened.predict(table)
+    scores = opened.scores(table) if args.scores else None
     names = _label_names(opened, labels)
     if scores is not None and scores.ndim == 1:  # two classes: the score of the second against the first
         scores, score_names = scores[:, None], names[-1:]

@@ -64,8 +64,8 @@ def read_npz(name: str, data: bytes) -> Arrays:
         raise TableError(name, f"y has shape {y.shape}, but X has {X.shape[0]} rows")
     if names is not None and len(names) != X.shape[1]:
         raise TableError(name, f"there are {len(names)} feature_names for {X.shape[1]} columns of X")
-    n_train = arrays.get("n_train")
-    known = n_train is not None and n_train.shape == () and n_train.dtype.kind in "iu" and 0 <= n_train <= X.shape[0]
+    n_train = arrays.get("n_train", np.array(-1))
+    known = n_train.shape == () and n_train.dtype.kind in "iu" and 0 <= n_train <= X.shape[0]
     return Arrays(X, y, names, targets, int(n_train) if known else None)
 
 
