@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -34,10 +35,11 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_args(_with_places(sys.argv[1:] if argv is None else argv))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)  # scikit-learn's ConvergenceWarning is one
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to an error that says more
             warnings.showwarning = _show_warning
             code = int(args.run(args))
             sys.stdout.flush()
@@ -51,6 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.traceback:
             raise
         return _explain(error)
+
+
+def _with_places(argv: Sequence[str]) -> list[str]:
+    """``--target -6:`` as one argument: argparse would take -6: for an option."""
+    words = list(argv)
+    for k in range(len(words) - 1, 0, -1):
+        if words[k - 1] == "--target" and re.match(r"-\d", words[k]):
+            words[k - 1 : k + 1] = [f"--target={words[k]}"]
+    return words
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -36,7 +36,8 @@ class OpenModel(NamedTuple):
         try:
             return getattr(self.model, method)(self._rows(table))
         except (AttributeError, IndexError, KeyError, TypeError) as error:  # attributes that do not fit together
-            raise ModelFileError(f"the model does not work, its file may be damaged ({type(error).__name__}: {error})") from error
+            why = f"{type(error).__name__}: {error}"
+            raise ModelFileError(f"the model does not work, its file may be damaged ({why})") from error
 
     def _rows(self, table: Table) -> Any:
         """X of a table as the model wants it."""

@@ -1,0 +1,370 @@
+"""The command line: train, predict, evaluate, inspect, convert; what it prints equals what Python gives."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from registry import all_estimators, run_python, supports_multilabel
+from sklearn.datasets import load_iris, load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import polymargin
+from polymargin import CrammerSingerSVC, load, save
+from polymargin.cli import COMMANDS, main
+from polymargin.tables import make_preprocessor, read_table
+
+
+def write_iris(path, labels=("setosa", "versicolor", "virginica")):
+    data = load_iris()
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sepal length", "sepal width", "petal length", "petal width", "species"])
+        writer.writerows([*row, labels[k]] for row, k in zip(data.data.tolist(), data.target, strict=True))
+    return path
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_iris(tmp_path / "iris.csv")
+    return tmp_path
+
+
+def run(*arguments):
+    assert main(list(arguments)) == 0
+
+
+def test_help_and_version_need_no_heavy_import():
+    code = """
+        import contextlib, io, sys
+        from polymargin.cli import main
+        for argument in ("--help", "--version"):
+            with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+                main([argument])
+            assert "polymargin" in out.getvalue()
+        print([name for name in ("numpy", "scipy", "sklearn") if name in sys.modules])
+    """
+    assert run_python(code).strip() == "[]"
+
+
+def test_every_command_has_help(capsys):
+    for name in COMMANDS:
+        with pytest.raises(SystemExit) as left:
+            main([name, "--help"])
+        assert left.value.code == 0 and "usage: polymargin" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "svm", "parquet", "npz", "csv.gz"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_train_and_predict_equal_python(ending, kernel, work, capsys):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    name = f"iris.{ending}"
+    if ending == "csv.gz":
+        import gzip
+
+        (work / name).write_bytes(gzip.compress((work / "iris.csv").read_bytes()))
+    elif ending != "csv":
+        run("convert", "iris.csv", name)
+    run("train", name, "-o", "m.pm", "--C", "10", "--kernel", kernel)
+    capsys.readouterr()
+    run("predict", "m.pm", name)
+    printed = capsys.readouterr().out.splitlines()
+    table = read_table(name)
+    model = make_pipeline(make_preprocessor(table), CrammerSingerSVC(C=10, kernel=kernel, random_state=0)).fit(
+        table.X, table.y
+    )
+    assert printed == [str(label) for label in model.predict(table.X).tolist()]
+    np.testing.assert_array_equal(load("m.pm").decision_function(table.X), model.decision_function(table.X))
+    assert set(printed) == ({"0", "1", "2"} if ending == "svm" else {"setosa", "versicolor", "virginica"})
+
+
+@pytest.mark.parametrize("machine", [cls.__name__ for cls in all_estimators()])
+def test_every_machine_can_be_trained_saved_and_asked(machine, work, capsys):
+    run("train", "iris.csv", "--machine", machine, "-o", "m.pm", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["machine"] == machine and summary["certificate"]["status"]
+    run("evaluate", "m.pm", "iris.csv", "--json")
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["accuracy"] == pytest.approx(summary["training"]["accuracy"]) and measured["accuracy"] > 0.6
+    run("inspect", "m.pm")
+    assert machine in capsys.readouterr().out
+
+
+def test_new_rows_in_another_order_and_without_labels(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm")
+    (work / "new.csv").write_text(
+        "petal width,petal length,id,sepal width,sepal length\n0.2,1.4,7,3.5,5.1\n2.3,5.2,8,3.0,6.7\n"
+    )
+    (work / "bare.csv").write_text("5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n")
+    capsys.readouterr()
+    for name in ("new.csv", "bare.csv"):
+        run("predict", "m.pm", name)
+        assert capsys.readouterr().out == "setosa\nvirginica\n"
+
+
+def test_categories_and_missing_values_go_with_the_model(work, capsys):
+    (work / "mixed.csv").write_text("size,colour,kind\n1,red,a\n2,red,a\n1.5,,a\n8,blue,b\n9,blue,b\n,blue,b\n")
+    run("train", "mixed.csv", "-o", "m.pm")
+    (work / "new.csv").write_text("colour,size\nred,\nblue,\ngreen,1\nblue,9\n")
+    capsys.readouterr()
+    run("predict", "m.pm", "new.csv")
+    assert capsys.readouterr().out.splitlines() == ["a", "b", "a", "b"]
+
+
+def test_scores_json_and_output_files(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm")
+    capsys.readouterr()
+    model, table = load("m.pm"), read_table("iris.csv")
+    run("predict", "m.pm", "iris.csv", "--scores", "-o", "out.csv")
+    assert capsys.readouterr().out == ""
+    rows = list(csv.reader(io.StringIO((work / "out.csv").read_text())))
+    assert rows[0] == ["label", "score setosa", "score versicolor", "score virginica"]
+    np.testing.assert_array_equal(np.array([row[1:] for row in rows[1:]], dtype=float), model.decision_function(table.X))
+    run("predict", "m.pm", "iris.csv", "--scores", "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["predictions"] == model.predict(table.X).tolist() and document["classes"] == model.classes_.tolist()
+    np.testing.assert_array_equal(document["scores"], model.decision_function(table.X))
+
+
+def test_two_classes_and_labels_with_commas(work, capsys):
+    (work / "two.csv").write_text('a,k\n1,"yes, sure"\n2,"yes, sure"\n8,no\n9,no\n')
+    run("train", "two.csv", "-o", "m.pm")
+    capsys.readouterr()
+    run("predict", "m.pm", "two.csv", "--scores")
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert rows[0] == ["label", "score yes, sure"] and [row[0] for row in rows[1:]] == ["yes, sure", "yes, sure", "no", "no"]
+
+
+def test_standard_input_and_output_in_fresh_processes(work):
+    polymargin_ = [sys.executable, "-m", "polymargin"]
+    data = (work / "iris.csv").read_bytes()
+    trained = subprocess.run(
+        [*polymargin_, "train", "-", "--format", "csv", "-o", "-"], input=data, capture_output=True, check=True
+    )
+    assert b"optimal" in trained.stderr
+    predicted = subprocess.run(
+        [*polymargin_, "predict", "-", "iris.csv"], input=trained.stdout, capture_output=True, check=True
+    )
+    (work / "m.pm").write_bytes(trained.stdout)
+    assert predicted.stdout.decode().splitlines() == load("m.pm").predict(read_table("iris.csv").X).tolist()
+    unwilling = subprocess.run([*polymargin_, "predict", "-", "-"], input=b"", capture_output=True, check=False)
+    assert unwilling.returncode == 2 and unwilling.stderr.count(b"\n") == 1
+
+
+def test_test_rows_and_evaluate(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "--test", "iris.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test"] == summary["training"]
+    run("evaluate", "m.pm", "iris.csv")
+    out = capsys.readouterr().out
+    assert f"accuracy           {summary['test']['accuracy']:.4f}" in out and "virginica" in out
+    write_iris(work / "other.csv", ("setosa", "versicolor", "unheard of"))
+    run("evaluate", "m.pm", "other.csv", "--json")
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["accuracy"] < 0.7 and "unheard of" in {row["name"] for row in measured["classes"]}
+    (work / "new.csv").write_text("5.1,3.5,1.4,0.2\n")
+    assert main(["evaluate", "m.pm", "new.csv"]) == 1
+    assert "no labels to compare with" in capsys.readouterr().err
+
+
+def test_evaluate_counts_as_scikit_learn_does(work, capsys):
+    from sklearn.metrics import balanced_accuracy_score, f1_score
+
+    (work / "wine.csv").write_text(
+        "\n".join(["a,b,k", *(f"{x[0]},{x[1]},{k}" for x, k in zip(*load_wine(return_X_y=True), strict=True))])
+    )
+    run("train", "wine.csv", "-o", "m.pm", "--machine", "WestonWatkinsSVC")
+    capsys.readouterr()
+    run("evaluate", "m.pm", "wine.csv", "--json")
+    measured = json.loads(capsys.readouterr().out)
+    table = read_table("wine.csv")
+    predicted = load("m.pm").predict(table.X)
+    assert measured["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(table.y, predicted))
+    assert measured["macro_f1"] == pytest.approx(f1_score(table.y, predicted, average="macro"))
+    assert [row["rows"] for row in measured["classes"]] == [59, 71, 48]
+
+
+def test_several_labels(work, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    Y = (X[:, :2] + 0.1 * rng.standard_normal((60, 2)) > 0).astype(int)
+    lines = ["a,b,c,sun,rain", *(",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True))]
+    (work / "labels.csv").write_text("\n".join(lines))
+    able = [cls.__name__ for cls in all_estimators() if supports_multilabel(cls)]
+    if not able:
+        assert main(["train", "labels.csv", "--multilabel", "--target", "sun,rain", "-o", "m.pm"]) == 2
+        assert "several labels" in capsys.readouterr().err
+    for machine in able:
+        run("train", "labels.csv", "--multilabel", "--target", "-2:", "-o", "m.pm", "--machine", machine)
+        capsys.readouterr()
+        run("predict", "m.pm", "labels.csv")
+        rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+        assert rows[0] == ["sun", "rain"]
+        expected = load("m.pm").predict(read_table("labels.csv", "-2:", True).X)
+        np.testing.assert_array_equal(np.array(rows[1:], dtype=int), expected)
+        run("evaluate", "m.pm", "labels.csv", "--json")
+        measured = json.loads(capsys.readouterr().out)
+        assert {"jaccard", "micro_f1", "macro_f1", "subset_accuracy"} <= set(measured)
+    assert (
+        main(["train", "labels.csv", "--multilabel", "--target", "-2:", "-o", "m.pm", "--machine", "CrammerSingerSVC"]) == 2
+    )
+
+
+def test_measures_of_several_labels():
+    from polymargin.cli.evaluate import metrics, per_class
+
+    Y, P = np.array([[1, 0], [1, 1], [0, 0]]), np.array([[1, 0], [1, 0], [0, 0]])
+    measured = metrics(Y, P, True)
+    assert measured["jaccard"] == pytest.approx((1 + 0.5 + 1) / 3) and measured["subset_accuracy"] == pytest.approx(2 / 3)
+    assert measured["micro_f1"] == pytest.approx(0.8) and measured["macro_f1"] == pytest.approx(0.5)
+    assert per_class(Y, P, ("u", "v"))[1] == {"name": "v", "precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 1}
+
+
+def test_parameters_reach_the_machine(work):
+    run(
+        "train", "iris.csv", "-o", "m.pm", "--C", "0.5", "--gamma", "0.1", "--kernel", "rbf", "--param", "max_iter=77",
+        "--param", "n_components=30", "--class-weight", "{'setosa': 2}", "--seed", "5",
+    )  # fmt: skip
+    machine = load("m.pm")[-1]
+    expected = {"C": 0.5, "gamma": 0.1, "max_iter": 77, "n_components": 30, "class_weight": {"setosa": 2}, "random_state": 5}
+    assert expected.items() <= machine.get_params().items()
+
+
+def test_scaling_can_be_left_out(work):
+    run("train", "iris.csv", "-o", "m.pm", "--no-scale")
+    assert "StandardScaler" not in str(load("m.pm"))
+
+
+USAGE = [
+    (["--machine", "CramerSingerSVC"], "did you mean 'CrammerSingerSVC'"),
+    (["--machine", "crammersingersvc"], "did you mean 'CrammerSingerSVC'"),
+    (["--machine", "Certificate"], "there is no machine"),
+    (["--param", "max_itr=3"], "did you mean 'max_iter'"),
+    (["--param", "max_iter"], "NAME=VALUE"),
+    (["--json", "-o", "-"], "not both"),
+]
+
+
+@pytest.mark.parametrize("options, message", USAGE)
+def test_wrong_usage_is_exit_code_2_and_one_line(options, message, work, capsys):
+    assert main(["train", "iris.csv", "-o", "m.pm", *options]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--C", "-1"], "C=-1 is not valid"),
+        (["--kernel", "rfb"], "kernel='rfb' is not valid"),
+        (["--target", "specie"], "did you mean 'species'"),
+        (["-o", "no/such/folder/m.pm"], "No such file or directory"),
+        (["--test", "gone.csv"], "gone.csv: there is no such file"),
+    ],
+)
+def test_errors_are_exit_code_1_and_one_line(options, message, work, capsys):
+    assert main(["train", "iris.csv", "-o", "m.pm", *options]) == 1
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_warnings_are_lines_too(work, capsys):
+    assert main(["train", "iris.csv", "-o", "m.pm", "--param", "max_iter=1", "--tol", "1e-9"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("polymargin: warning: CrammerSingerSVC stopped after") and err.count("\n") == 1
+
+
+def test_progress_goes_to_standard_error(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "-v", "--json")
+    out, err = capsys.readouterr()
+    json.loads(out)
+    assert "[CrammerSingerSVC]" in err
+
+
+def test_traceback_on_demand(work):
+    with pytest.raises(ValueError, match="C=-1"):
+        main(["--traceback", "train", "iris.csv", "-o", "m.pm", "--C", "-1"])
+
+
+def test_a_bug_says_that_it_is_one(work, capsys, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("polymargin.tables.read_table", broken)
+    assert main(["train", "iris.csv", "-o", "m.pm"]) == 3
+    assert "bug (RuntimeError: boom)" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_exit_code_130(work, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polymargin.tables.read_table", interrupted)
+    assert main(["train", "iris.csv", "-o", "m.pm"]) == 130
+    assert capsys.readouterr().err == "polymargin: interrupted\n"
+
+
+def test_models_saved_in_python(work, capsys):
+    """Arrays: columns by place. Data frames: by name."""
+    X, y = load_iris(return_X_y=True)
+    save(make_pipeline(StandardScaler(), CrammerSingerSVC(random_state=0)).fit(X, y), "m.pm")
+    run("predict", "m.pm", "iris.csv", "--target", "species")
+    assert capsys.readouterr().out.splitlines() == [str(label) for label in load("m.pm").predict(X)]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv("iris.csv")
+    save(
+        make_pipeline(StandardScaler(), CrammerSingerSVC(random_state=0)).fit(
+            frame.drop(columns="species"), frame["species"]
+        ),
+        "f.pm",
+    )
+    frame[frame.columns[::-1]].to_csv("reversed.csv", index=False)
+    run("evaluate", "f.pm", "reversed.csv", "--target", "species", "--json")
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.9
+
+
+def test_inspect_tells_what_is_inside(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "--kernel", "rbf")
+    capsys.readouterr()
+    run("inspect", "m.pm")
+    out = capsys.readouterr().out
+    for word in (
+        "CrammerSingerSVC(kernel='rbf', random_state=0)",
+        "optimal",
+        "virginica",
+        "petal width",
+        "species",
+        "dual_coef_",
+    ):
+        assert word in out
+    run("inspect", "m.pm", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["certificate"]["status"] == "optimal" and found["arrays"]["dual_coef_"][0] == 3
+
+
+def test_convert_tells_the_codes_of_labels(work, capsys):
+    run("convert", "iris.csv", "iris.svm")
+    assert "0 = setosa" in capsys.readouterr().err
+    assert main(["convert", "iris.csv", "iris.arff"]) == 1
+    assert "not written as 'arff'" in capsys.readouterr().err
+    run("convert", "iris.svm", "-", "--to", "csv")
+    assert capsys.readouterr().out.splitlines()[0] == "column 1,column 2,column 3,column 4,target"
+
+
+def test_data_sets_by_name(work, capsys):
+    run("train", "dataset:wine", "-o", "m.pm")
+    run("evaluate", "m.pm", "dataset:wine", "--json")
+    assert main(["train", "dataset:win", "-o", "m.pm"]) == 1
+    assert "did you mean 'wine'" in capsys.readouterr().err
+
+
+def test_the_public_names_load_on_use():
+    assert set(polymargin.__all__) <= set(dir(polymargin))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = polymargin.nothing
