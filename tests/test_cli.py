@@ -348,6 +348,23 @@ def test_inspect_tells_what_is_inside(work, capsys):
     assert found["certificate"]["status"] == "optimal" and found["arrays"]["dual_coef_"][0] == 3
 
 
+def test_inspect_prints_the_machines_own_page(work, capsys, monkeypatch):
+    """With the training data, as the machine saw it."""
+
+    def explain(self, X=None, y=None):
+        print("a page", None if X is None else (X.shape, abs(X.mean()) < 1e-9, y[0]))
+
+    monkeypatch.setattr(CrammerSingerSVC, "explain", explain, raising=False)
+    run("train", "iris.csv", "-o", "m.pm")
+    run("inspect", "m.pm")
+    assert "a page None" in capsys.readouterr().out
+    run("inspect", "m.pm", "iris.csv")
+    assert "a page ((150, 4), True, 'setosa')" in capsys.readouterr().out.replace("np.True_", "True").replace(
+        "np.str_('setosa')", "'setosa'"
+    )
+    assert main(["inspect", "m.pm", "iris.csv", "--json"]) == 2
+
+
 def test_convert_tells_the_codes_of_labels(work, capsys):
     run("convert", "iris.csv", "iris.svm")
     assert "0 = setosa" in capsys.readouterr().err

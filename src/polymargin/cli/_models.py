@@ -30,6 +30,11 @@ class OpenModel(NamedTuple):
         """Scores of the table's rows."""
         return self._ask("decision_function", table)
 
+    def prepared(self, table: Table) -> Any:
+        """The table's rows as the machine itself sees them, after the steps before it."""
+        rows = self._rows(table)
+        return self.model[:-1].transform(rows) if hasattr(self.model, "steps") else rows
+
     def _ask(self, method: str, table: Table) -> Any:
         from polymargin.persistence import ModelFileError
 

@@ -5,28 +5,49 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
 from polymargin.cli._models import open_model
 from polymargin.cli._output import print_json
 
-HELP = "tell what is in a model file: machine, certificate, classes, data"
+HELP = "tell what is in a model file; with its training data, margins and bounds too"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="model file; - for standard input")
+    parser.add_argument("data", nargs="?", help=f"the training data, for margins and bounds: {DATA_HELP}")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_table_arguments(parser, training=False)
 
 
 def run(args: argparse.Namespace) -> int:
+    from polymargin.cli import UsageError
+
     opened = open_model(args.model)
+    if args.data is not None and (args.json or not hasattr(opened.machine, "explain")):
+        raise UsageError(
+            "margins and bounds are printed as text by machines that explain themselves: leave DATA or --json out"
+        )
     found = summary(opened)
     if args.json:
         print_json(found)
         return 0
     print(as_text(found))
-    explain = getattr(opened.machine, "explain", None)
-    if explain is not None:
-        print(f"\n{explain()}")
+    if hasattr(opened.machine, "explain"):  # prints a page
+        print()
+        opened.machine.explain(*_training_rows(args, opened))
     return 0
+
+
+def _training_rows(args: argparse.Namespace, opened: Any) -> tuple[Any, ...]:
+    """Rows as the machine saw them, and their labels; nothing if no data was given."""
+    if args.data is None:
+        return ()
+    from polymargin.tables import TableError
+
+    table = read_table_like(args, args.data, opened.layout)
+    if table.y is None:
+        raise TableError(table.source, "there are no labels; name the column with --target")
+    return opened.prepared(table), table.y
 
 
 def summary(opened: Any) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class DelimitedFile:
         reader = csv.reader(io.StringIO(self._text, newline=""), delimiter=self._delimiter, skipinitialspace=True)
         try:
             for cells in reader:
-                if any(map(str.strip, cells)) or len(cells) > 1:
+                if len(cells) > 1 or any(map(str.strip, cells)):
                     yield reader.line_num, cells
         except csv.Error as error:
             raise TableError(
@@ -161,7 +161,8 @@ class DelimitedFile:
 
     def _numbers(self, name: str, cells: Sequence[str], lines: list[int], forced: bool) -> NDArray[np.float64]:
         try:
-            values = np.fromiter(map(self._float, cells), dtype=np.float64, count=len(cells))
+            convert = float if self.decimal == "." else self._float
+            values = np.fromiter(map(convert, cells), dtype=np.float64, count=len(cells))
         except ValueError:
             values = self._numbers_one_by_one(name, cells, lines, forced)
         if np.isinf(values).any():
@@ -219,7 +220,7 @@ def _joined(parts: list[Any], kind: str) -> NDArray[Any]:
 
 
 def _most_frequent_delimiter(text: str) -> str:
-    first = next((line for line in io.StringIO(text) if line.strip()), "")
+    first = next((line for line in text[:100_000].splitlines() if line.strip()), "")
     return max(",;\t", key=first.count)
 
 

@@ -83,8 +83,9 @@ def labels_of(file: Any, column: str, cells: list[str]) -> NDArray[Any]:
     different = set(cells)
     if all(_is_integer(cell) for cell in different):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    broken = next((cell for cell in cells if _is_fraction(cell)), None)
-    if broken is not None and all(_is_fraction(cell) or _is_integer(cell) for cell in different):
+    fractions = {cell for cell in different if _is_fraction(cell)}
+    if fractions and all(cell in fractions or _is_integer(cell) for cell in different):
+        broken = next(cell for cell in cells if cell in fractions)
         raise TableError(
             file.name, f"the target has numbers such as {broken}: classes have names or whole numbers (another --target?)",
             file.line_of(cells.index(broken)), column,
