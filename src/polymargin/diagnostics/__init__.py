@@ -4,9 +4,18 @@ All functions take polymargin's machines, linear or with a kernel, and linear sc
 class (`LogisticRegression`, `LinearSVC`, ...), alone, at the end of a `Pipeline` or inside a search.
 """
 
-from polymargin.diagnostics.bounds import Assumption, Bound, NormBound, generalization_bound, pairwise_norm_bound
+from polymargin.diagnostics.bounds import Assumption, Bound, generalization_bound
 from polymargin.diagnostics.margins import MarginStats, MarginSummary, margin_summary, margins
-from polymargin.diagnostics.pairs import ConfusablePair, Spectrum, angles, confusable_pairs, pairwise_margins, spectrum
+from polymargin.diagnostics.pairs import (
+    ConfusablePair,
+    NormBound,
+    Spectrum,
+    angles,
+    confusable_pairs,
+    pairwise_margins,
+    pairwise_norm_bound,
+    spectrum,
+)
 
 __all__ = [
     "Assumption",

@@ -20,7 +20,6 @@ from polymargin.diagnostics.margins import margins_of_scores
 from polymargin.diagnostics.view import Array, View, view_of
 
 _ROUNDING = 1e-9
-_RADIUS_HINT = "at least the length of the longest row"
 
 
 class Assumption(NamedTuple):
@@ -99,8 +98,8 @@ def generalization_bound(
     Parameters
     ----------
     est : fitted machine
-        One of polymargin's, linear or with a kernel, or a linear scikit-learn classifier with one vector per class; also in a
-        Pipeline (the bound is about the last step: other steps must not have been fitted on these rows) or a search.
+        One of polymargin's, linear or with a kernel, or a linear scikit-learn classifier with one vector per class; also in
+        a Pipeline (the bound is about the last step: other steps must not have been fitted on these rows) or a search.
     X, y : the training rows and their class labels
         For ``kernel="precomputed"`` X is the training kernel matrix.
     delta : float, default=0.05
@@ -153,6 +152,10 @@ def generalization_bound(
     return _KINDS[kind](_Question(kind, sample, float(delta), float(margin), float(p), norm))
 
 
+_DRAWN = (Assumption("X, y are the training rows, drawn independently from the distribution of new rows", "assumed"),)
+_STEPS = Assumption("the steps of the pipeline before the machine were not fitted on these rows", "assumed")
+
+
 class _Sample(NamedTuple):
     """What the theorems need to know of machine and rows; vectors and rows with the offsets' feature."""
 
@@ -163,6 +166,7 @@ class _Sample(NamedTuple):
     fitted_radius: float  # of the training rows
     constant_length: bool  # k(x, x) is the same for all x
     radius_given: bool
+    assumptions: tuple[Assumption, ...]
 
     @property
     def lengths(self) -> Array:
@@ -187,22 +191,24 @@ class _Question(NamedTuple):
 
 def _measure(view: View, X: Any, y: Any, radius: float | None) -> _Sample:
     rows = view.rows(X)
+    margins = margins_of_scores(view.scores(rows), view.indices(y))
     squares = view.squared_lengths(rows)
     gram = view.gram(rows if view.is_precomputed else None)
-    widest = _longest(squares)
-    r = widest if radius is None else validation.positive("radius", radius, _RADIUS_HINT)
+    widest = float(np.sqrt(max(squares.max(), 0.0)))
+    r = widest if radius is None else validation.positive("radius", radius, "at least the length of the longest row")
     b = view.offsets - view.offsets.mean()
     constant = (r if r > 0 else 1.0) if np.abs(b).max() > 0 else 0.0
     if constant:
         gram = gram + np.outer(b, b) / constant**2
     return _Sample(
-        margins=margins_of_scores(view.scores(rows), view.indices(y)),
+        margins=margins,
         gram=gram,
         trace=float(squares.sum() + len(squares) * constant**2),
         radius=float(np.hypot(r, constant)),
         fitted_radius=float(np.hypot(widest, constant)),
         constant_length=view.is_kernel and view.estimator.kernel in ("rbf", "laplacian"),
         radius_given=radius is not None,
+        assumptions=_DRAWN if not view.steps else (*_DRAWN, _STEPS),
     )
 
 
@@ -221,7 +227,7 @@ def _lp(ask: _Question) -> Bound:
         "trace": ask.sample.trace,
     }
     theorem = "Corollary 8 of Lei et al. (2015)" + (", before the Gaussian moments are bounded" if sharp else "")
-    return Bound(ask.kind, theorem, "error rate on new rows", terms, constants, (*_SAMPLE_ASSUMPTIONS, *assumptions))
+    return Bound(ask.kind, theorem, "error rate on new rows", terms, constants, (*ask.sample.assumptions, *assumptions))
 
 
 def _mcodm(ask: _Question) -> Bound:
@@ -229,7 +235,7 @@ def _mcodm(ask: _Question) -> Bound:
     norm, assumptions = _norm_bound(ask, ask.sample.norm(2.0), "|W|_F")
     empirical = formulas.squared_ramp(ask.sample.margins, ask.margin)
     terms = formulas.mcodm_bound(empirical, n, c, norm, ask.sample.radius, ask.margin, ask.delta)
-    said = (*_SAMPLE_ASSUMPTIONS, *assumptions, _radius_assumption(ask.sample))
+    said = (*ask.sample.assumptions, *assumptions, _radius_assumption(ask.sample))
     constants = _constants(ask, norm) | {"radius": ask.sample.radius}
     return Bound(ask.kind, "Theorem 1 of Zhang and Zhou (2017)", "error rate on new rows", terms, constants, said)
 
@@ -248,17 +254,17 @@ def _angular(ask: _Question) -> Bound:
         "separated": separated,
     }
     said = (
-        *_SAMPLE_ASSUMPTIONS,
+        *ask.sample.assumptions,
         *assumptions,
         _radius_assumption(ask.sample),
         Assumption("of all machines in the class this one has the smallest mean loss [1 - gamma/margin]_+", "assumed"),
         Assumption(
-            "all rows, new ones too, are on the right side (they are on these rows), so the range of the loss uses the angles"
+            "all rows, new ones too, are on the right side (these are), so that the range of the loss may use the angles"
             if separated
             else "the range of the loss is Lemma 4's without angles: not all rows are on the right side",
             "assumed" if separated else "holds",
         ),
-        Assumption("the theorem as printed (its Lemmas 2 and 3 put together would give 4 times the first two terms)", "assumed"),
+        Assumption("the theorem as printed (its Lemmas 2 and 3 together would give 4 times the first two terms)", "assumed"),
     )
     terms = formulas.angular_bound(n, *numbers, ask.delta)
     theorem = "Theorem 2 of Li et al. (2017)"
@@ -266,11 +272,6 @@ def _angular(ask: _Question) -> Bound:
 
 
 _KINDS: dict[str, Callable[[_Question], Bound]] = {"lp": _lp, "lp_sharp": _lp, "mcodm": _mcodm, "angular": _angular}
-
-_SAMPLE_ASSUMPTIONS = (
-    Assumption("X, y are the training rows, drawn independently from the distribution of new rows", "assumed"),
-)
-
 
 def _constants(ask: _Question, norm: float) -> dict[str, Any]:
     n, c = ask.counts
@@ -294,12 +295,6 @@ def _radius_assumption(sample: _Sample) -> Assumption:
     return Assumption("no row is longer than radius, new ones too", "assumed" if inside else "fails")
 
 
-def _longest(squares: Array) -> float:
-    if not len(squares):
-        raise ValueError("X has no rows.")
-    return float(np.sqrt(max(squares.max(), 0.0)))
-
-
 def _largest_cosine(gram: Array) -> float:
     """Cosine of the smallest angle between lines along the class vectors (AR-MSVM, Eq. 3); 0 if there is none."""
     norms = np.sqrt(np.maximum(gram.diagonal(), 0.0))
@@ -321,52 +316,3 @@ def _own_exponent(estimator: Any) -> float:
 def _own_margin(estimator: Any, kind: str) -> float:
     theta = getattr(estimator, "theta", None)
     return 1.0 - float(theta) if kind == "mcodm" and isinstance(theta, Real) and 0.0 <= float(theta) < 1.0 else 1.0
-
-
-class NormBound(NamedTuple):
-    """``largest = max_i |((w_k - w_l) . x_i)_{k<l}|_p`` of the rows, and `bound` on it from radius and pairwise margins."""
-
-    largest: float
-    bound: float
-    radius: float
-    p: float
-
-
-def pairwise_norm_bound(est: Any, X: Any, p: float | None = None, *, radius: float | None = None) -> NormBound:
-    """Theorem 6 of M3SVM: ``|T(f)|_{inf,p} <= r (sum_{k<l} |w_k - w_l|^p)^(1/p)``.
-
-    T(f) holds the differences of scores (without offsets) of all rows and pairs of classes. Its norm controls a capacity in
-    the paper's guaranteed risk; it is not itself a bound on an error, so it has no delta and can be of any size.
-
-    Parameters
-    ----------
-    est, X, radius
-        As in :func:`generalization_bound`.
-    p : float, default=None
-        At least 1, or infinity. None: the machine's own `p` if it has one, else 2.
-    """
-    from polymargin.diagnostics.pairs import distances_of_gram
-
-    view = view_of(est)
-    own = getattr(view.estimator, "p", 2.0)
-    p = (float(own) if isinstance(own, Real) else 2.0) if p is None else p
-    if not isinstance(p, Real) or not float(p) >= 1.0:
-        raise ValueError(f"p={p!r} is not valid: it must be at least 1, or infinity.")
-    rows = view.rows(X)
-    gram = view.gram(rows if view.is_precomputed else None)
-    k, m = np.triu_indices(len(gram), 1)
-    r = _longest(view.squared_lengths(rows)) if radius is None else validation.positive("radius", radius, _RADIUS_HINT)
-    S = view.scores(rows) - (view.offsets - view.offsets.mean())
-    step = max(1, (1 << 22) // len(k))
-    blocks = (S[i : i + step] for i in range(0, len(S), step))
-    largest = max(float(_p_norms(block[:, k] - block[:, m], float(p)).max()) for block in blocks)
-    return NormBound(largest, r * float(_p_norms(distances_of_gram(gram)[k, m][None], float(p))[0]), r, float(p))
-
-
-def _p_norms(rows: Array, p: float) -> Array:
-    """p-norm of each row, without overflow for a large p."""
-    top = np.abs(rows).max(axis=1, keepdims=True)
-    if np.isinf(p):
-        return np.asarray(top[:, 0])
-    safe = np.where(top > 0, top, 1.0)
-    return np.asarray(safe[:, 0] * ((np.abs(rows) / safe) ** p).sum(axis=1) ** (1.0 / p)) * (top[:, 0] > 0)

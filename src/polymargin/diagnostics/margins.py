@@ -25,8 +25,8 @@ def margins(est: Any, X: Any, y: Any, *, normalize: bool = False, K: Any = None)
         Any classifier whose `decision_function` gives one score per class (for two classes their difference), alone, at the
         end of a Pipeline or inside a search.
     X, y : rows and their labels
-        `y` of shape (n,) holds class labels. For a multi-label machine `y` of shape (n, n_labels) holds 1 (has the label) and
-        0, or 1, -1 (known not to have it) and 0 (unknown).
+        `y` of shape (n,) holds class labels. For a multi-label machine `y` of shape (n, n_labels) holds 1 (has the label)
+        and 0, or 1, -1 (known not to have it) and 0 (unknown).
     normalize : bool, default=False
         Divide each difference of scores by ``|w_y - w_k|`` before the smallest is taken: the signed distance of the row from
         the border of its class, in units of X (or of the kernel's space). Only these can be compared between machines whose

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin import validation
 from polymargin.diagnostics.view import Array, View, view_of
 
 _ROUNDING = 1e-13  # squared distances below this part of the squared norms are rounding
+_BLOCK_ENTRIES = 1 << 22  # differences of scores held at a time
 
 
 def pairwise_margins(est: Any, *, K: Any = None) -> Array:
@@ -164,7 +167,7 @@ def confusable_pairs(
         widths = 2.0 / lengths
     first, second = np.triu_indices(len(G), 1)
     seen = None if X is None else _on_rows(view, X, y, lengths)
-    keys = {"margin": widths[first, second]}
+    keys: dict[str, NDArray[Any]] = {"margin": widths[first, second]}
     if seen is not None:
         keys |= {"distance": seen.distance[first, second], "errors": -(seen.confusion + seen.confusion.T)[first, second]}
     labels, found = view.classes.tolist(), []
@@ -209,3 +212,51 @@ def distances_of_gram(G: Array) -> Array:
     found[found <= _ROUNDING * (squares[:, None] + squares[None, :])] = 0.0
     np.fill_diagonal(found, 0.0)
     return np.sqrt(found)
+
+
+class NormBound(NamedTuple):
+    """``largest = max_i |((w_k - w_l) . x_i)_{k<l}|_p`` of the rows, and `bound` on it from radius and pairwise margins."""
+
+    largest: float
+    bound: float
+    radius: float
+    p: float
+
+
+def pairwise_norm_bound(est: Any, X: Any, p: float | None = None, *, radius: float | None = None) -> NormBound:
+    """Theorem 6 of M3SVM: ``|T(f)|_{inf,p} <= r (sum_{k<l} |w_k - w_l|^p)^(1/p)``.
+
+    T(f) holds the differences of scores (without offsets) of all rows and pairs of classes. Its norm controls a capacity in
+    the paper's guaranteed risk; it is not itself a bound on an error, so it has no delta and can be of any size.
+
+    Parameters
+    ----------
+    est, X, radius
+        As in :func:`~polymargin.diagnostics.generalization_bound`.
+    p : float, default=None
+        At least 1, or infinity. None: the machine's own `p` if it has one, else 2.
+    """
+    view = view_of(est)
+    own = getattr(view.estimator, "p", 2.0)
+    p = (float(own) if isinstance(own, Real) else 2.0) if p is None else p
+    if not isinstance(p, Real) or not float(p) >= 1.0:
+        raise ValueError(f"p={p!r} is not valid: it must be at least 1, or infinity.")
+    rows = view.rows(X)
+    gram = view.gram(rows if view.is_precomputed else None)
+    k, m = np.triu_indices(len(gram), 1)
+    S = view.scores(rows) - (view.offsets - view.offsets.mean())
+    longest = float(np.sqrt(view.squared_lengths(rows).max()))
+    r = longest if radius is None else validation.positive("radius", radius, f"at least {longest:.4g}")
+    step = max(1, _BLOCK_ENTRIES // len(k))
+    blocks = (S[i : i + step] for i in range(0, len(S), step))
+    largest = max(float(_p_norms(block[:, k] - block[:, m], float(p)).max()) for block in blocks)
+    return NormBound(largest, r * float(_p_norms(distances_of_gram(gram)[k, m][None], float(p))[0]), r, float(p))
+
+
+def _p_norms(rows: Array, p: float) -> Array:
+    """p-norm of each row, without overflow for a large p."""
+    top = np.abs(rows).max(axis=1, keepdims=True)
+    if np.isinf(p):
+        return np.asarray(top[:, 0])
+    safe = np.where(top > 0, top, 1.0)
+    return np.asarray(safe[:, 0] * ((np.abs(rows) / safe) ** p).sum(axis=1) ** (1.0 / p)) * (top[:, 0] > 0)

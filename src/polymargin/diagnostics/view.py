@@ -4,8 +4,8 @@ A machine is ``s_k(x) = <w_k, phi(x)> + b_k``. Three kinds are known by what the
 
 - ``class_vectors_`` and ``class_offsets_``: phi(x) = x;
 - ``dual_coef_ (c, n_support)`` and ``class_offsets_``: ``w_k = sum_i dual_coef_[k, i] phi(x_i)``;
-- ``coef_`` and ``intercept_`` of any linear scikit-learn classifier with one vector per class. A machine for two classes that
-  keeps one vector v stands for ``w_0 = -v/2, w_1 = v/2``, which add up to zero and differ by v.
+- ``coef_`` and ``intercept_`` of any linear scikit-learn classifier with one vector per class. A machine for two classes
+  that keeps one vector v stands for ``w_0 = -v/2, w_1 = v/2``, which add up to zero and differ by v.
 
 Inside a pipeline x is a row after all other steps, and a search is its best estimator.
 """
@@ -51,8 +51,8 @@ class View:
             return np.column_stack([-scores / 2, scores / 2])
         if scores.shape[1] != self.n_classes:
             raise TypeError(
-                f"{self.name}.decision_function returns {scores.shape[1]} columns for {self.n_classes} classes; margins need "
-                "one score per class (for SVC: decision_function_shape='ovr')."
+                f"{self.name}.decision_function returns {scores.shape[1]} columns for {self.n_classes} classes; margins "
+                "need one score per class (for SVC: decision_function_shape='ovr')."
             )
         return scores
 
@@ -143,8 +143,8 @@ class View:
         if self.is_precomputed:
             if K is None:
                 raise ValueError(
-                    f"{self.name} has kernel='precomputed' and does not keep kernel values: pass K=, the kernel matrix of the "
-                    "training rows that fit was called with."
+                    f"{self.name} has kernel='precomputed' and does not keep kernel values: pass K=, the kernel matrix of "
+                    "the training rows that fit was called with."
                 )
             support = self.estimator.support_
             block = self._training_kernel(K, "K")[support][:, support]
@@ -166,8 +166,8 @@ class View:
         n = self.estimator.n_features_in_
         if np.shape(K) != (n, n):
             raise ValueError(
-                f"{argument} has shape {np.shape(K)}; {self.name} has kernel='precomputed' and this needs the {n} x {n} kernel "
-                "matrix of the training rows."
+                f"{argument} has shape {np.shape(K)}; {self.name} has kernel='precomputed' and this needs the {n} x {n} "
+                "kernel matrix of the training rows."
             )
         return _as_matrix(K)
 
@@ -214,6 +214,6 @@ def _check_linear(estimator: Any, coef: Array, name: str) -> None:
     made = probe @ coef.T + np.asarray(estimator.intercept_)
     if scores.shape != made.shape or not np.allclose(scores, made, rtol=1e-4, atol=1e-4 * np.abs(made).max()):
         raise TypeError(
-            f"the rows of {name}.coef_ are not one vector per class (its scores are not X @ coef_.T + intercept_); use a machine "
-            "that scores each class, e.g. LinearSVC, LogisticRegression or one of polymargin's."
+            f"the rows of {name}.coef_ are not one vector per class (its scores are not X @ coef_.T + intercept_); use a "
+            "machine that scores each class, e.g. LinearSVC, LogisticRegression or one of polymargin's."
         )
