@@ -1,7 +1,11 @@
 """Each display: its data, its labels, from one machine and from several, with 2, 3 and 100 classes, without matplotlib."""
 
 import itertools
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,3 +231,18 @@ def test_matplotlib_is_loaded_on_drawing_only():
             raise AssertionError("drawn without matplotlib")
         """
     )
+
+
+def test_the_example_draws_every_display(tmp_path):
+    script = Path(__file__).resolve().parents[1] / "examples" / "diagnostics.py"
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(script), str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(list(tmp_path.glob("*.png"))) >= 11 and "Closest classes" in result.stdout

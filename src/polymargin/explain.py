@@ -209,7 +209,7 @@ def _print_with_rich(page: Description) -> None:
         console.print()
         console.print(Text(section.title, style="bold"))
         for line in section.lines:
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
         if section.table:
             table = Table(box=None, padding=(0, 0, 0, 2))
             for i, name in enumerate(section.table[0]):
