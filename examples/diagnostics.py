@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin import CrammerSingerSVC, WestonWatkinsSVC, regularization_path
 from polymargin.diagnostics import confusable_pairs
 
 
@@ -37,26 +37,19 @@ def hard_machines(X, y):
     return [CrammerSingerSVC(**settings).fit(X, y), WestonWatkinsSVC(**settings).fit(X, y)]
 
 
-def path_over_C(X, y, X_test, y_test):
-    """Accuracy, norm and objective for ten values of C, each fit started from the one before."""
-    values = np.logspace(-3, 2, 10)
-    machine = CrammerSingerSVC(warm_start=True, random_state=0)
-    learnt, held_out, norms, objectives = [], [], [], []
-    for C in values:
-        machine.set_params(C=C).fit(X, y)
-        learnt.append(machine.score(X, y))
-        held_out.append(machine.score(X_test, y_test))
-        norms.append(np.linalg.norm(machine.class_vectors_))
-        objectives.append(machine.objective_)
-    scores = {"accuracy, training rows": learnt, "accuracy, held out": held_out}
-    return {"values": values, "scores": scores, "norms": norms, "objectives": objectives}
-
-
 def many_classes():
     """A machine for 100 classes, and rows held out."""
     X, y = make_blobs(4000, 10, centers=100, cluster_std=4.0, random_state=0)
     X, X_test, y, y_test = train_test_split(X / X.std(), y, test_size=0.5, random_state=0, stratify=y)
     return CrammerSingerSVC(C=0.1, random_state=0).fit(X, y), X_test, y_test
+
+
+def path_over_C(X, y, X_test, y_test, plotting):
+    """Accuracy, norm and objective for ten values of C."""
+    path = regularization_path(CrammerSingerSVC(random_state=0), X, y, np.logspace(-3, 2, 10))
+    scores = {"accuracy, training rows": path.scores(X, y), "accuracy, held out": path.scores(X_test, y_test)}
+    norms = np.linalg.norm(path.norms, axis=1)
+    return plotting.RegularizationPathDisplay(path.values, scores=scores, norms=norms, objectives=path.objectives).plot()
 
 
 def draw(machines, X, y, X_test, y_test, folder):
@@ -77,7 +70,7 @@ def draw(machines, X, y, X_test, y_test, folder):
         "pairwise-margins-100": plotting.PairwiseMarginDisplay.from_estimator(many, order="similar"),
         "angles": plotting.AngleDisplay.from_estimator(linear),
         "convergence": plotting.ConvergenceDisplay.from_estimator(hard_machines(X, y)),
-        "path": plotting.RegularizationPathDisplay(**path_over_C(X, y, X_test, y_test)).plot(),
+        "path": path_over_C(X, y, X_test, y_test, plotting),
         "accuracies": plotting.ClassAccuracyDisplay.from_estimator(rivals, X_test, y_test),
         "accuracies-100": plotting.ClassAccuracyDisplay.from_estimator(many, X_many, y_many),
     }

@@ -13,9 +13,10 @@ from registry import run_python
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin import CrammerSingerSVC, PathCV, WestonWatkinsSVC, regularization_path
 from polymargin.certificate import Certificate, Record
 from polymargin.diagnostics import angles, margins, pairwise_margins
 
@@ -188,12 +189,31 @@ def test_regularization_path_from_arrays_and_from_a_path():
     found = plotting.RegularizationPathDisplay.from_path(Path())
     np.testing.assert_allclose(found.norms[""], [5.0, 2.0])
     assert found.axes_[-1].get_xlabel() == "p" and found.axes_[0].get_xscale() == "linear"
+    with pytest.raises(ValueError, match="no effect"):
+        plotting.RegularizationPathDisplay.from_path(Path(), [[1.0]], [0])
     with pytest.raises(ValueError, match="nothing to draw"):
         plotting.RegularizationPathDisplay(values)
     with pytest.raises(ValueError, match=r"norms has shape \(2,\)"):
         plotting.RegularizationPathDisplay(values, norms=[1.0, 2.0])
     with pytest.raises(ValueError, match="1 axes for 2 panels"):
         display.plot(matplotlib.pyplot.figure().add_subplot())
+
+
+def test_paths_and_searches_are_drawn(iris):
+    X, y = iris
+    path = regularization_path(CrammerSingerSVC(random_state=0), X, y, [0.01, 0.1, 1.0])
+    display = plotting.RegularizationPathDisplay.from_path(path, X, y)
+    assert len(display.axes_) == 3
+    np.testing.assert_allclose(display.norms[""], [np.linalg.norm(machine.class_vectors_) for machine in path.machines])
+    np.testing.assert_allclose(display.scores[""], path.scores(X, y))
+    assert len(plotting.RegularizationPathDisplay.from_path(path).axes_) == 2
+    for search in (PathCV, GridSearchCV):
+        found = search(CrammerSingerSVC(random_state=0), {"C": [0.01, 1.0]}, cv=3).fit(X, y)
+        shown = plotting.RegularizationPathDisplay.from_search(found)
+        np.testing.assert_allclose(shown.scores["held-out folds"].mean(axis=1), found.cv_results_["mean_test_score"])
+    two = GridSearchCV(CrammerSingerSVC(), {"C": [0.1, 1.0], "fit_intercept": [True, False]}, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="one parameter"):
+        plotting.RegularizationPathDisplay.from_search(two)
 
 
 def test_names_of_equal_machines_differ(iris):

@@ -90,11 +90,11 @@ def describe(est: Any, X: Any = None, y: Any = None, *, K: Any = None) -> Descri
         said = "kernel='precomputed': pass X and y, or K=, the training kernel matrix, to see margins and angles."
         sections.append(Section("Classes", (said,)))
     else:
-        sections += [_classes(est, K), _closest(est, X, y, K)]
+        sections += [_classes(view, K), _closest(view, X, y, K)]
     if X is not None:
-        sections.append(_margins(est, X, y))
+        sections.append(_margins(view, X, y))
         if np.ndim(y) == 1:
-            sections.append(_bounds(est, X, y))
+            sections.append(_bounds(view, X, y))
     return Description(view.name, tuple(section for section in sections if section is not None))
 
 
@@ -121,11 +121,11 @@ def _certificate(view: View) -> Section | None:
     return Section("Fit", (f"{end.status}: {values}", f"relative gap {end.rel_gap:.1e}, tol {end.tol:.0e}; {spent}"))
 
 
-def _classes(est: Any, K: Any) -> Section:
-    widths, degrees = pairwise_margins(est, K=K), angles(est, K=K)
+def _classes(view: View, K: Any) -> Section:
+    widths, degrees = pairwise_margins(view, K=K), angles(view, K=K)
     pairs = np.triu_indices(len(widths), 1)
     between, turned = widths[pairs], degrees[pairs]
-    sizes = spectrum(est, K=K)
+    sizes = spectrum(view, K=K)
     return Section(
         "Class vectors",
         (
@@ -137,9 +137,9 @@ def _classes(est: Any, K: Any) -> Section:
     )
 
 
-def _closest(est: Any, X: Any, y: Any, K: Any) -> Section:
+def _closest(view: View, X: Any, y: Any, K: Any) -> Section:
     with_rows = X is not None and np.ndim(y) == 1
-    found = confusable_pairs(est, *((X, y) if with_rows else ()), n_pairs=_PAIRS, K=K)
+    found = confusable_pairs(view, *((X, y) if with_rows else ()), n_pairs=_PAIRS, K=K)
     head = ("classes", "margin", "angle") + (("mean distance of rows", "errors", "error rate") if with_rows else ())
     rows = []
     for pair in found:
@@ -152,8 +152,8 @@ def _closest(est: Any, X: Any, y: Any, K: Any) -> Section:
     return Section(f"Closest classes, {order}", (), (head, *rows))
 
 
-def _margins(est: Any, X: Any, y: Any) -> Section:
-    summary = margin_summary(est, X, y)
+def _margins(view: View, X: Any, y: Any) -> Section:
+    summary = margin_summary(view, X, y)
     worst = sorted(summary.per_class.items(), key=lambda item: -item[1].wrong)[:_PAIRS]
     head = ("class", "rows", "mean", "variance", "5 %", "median", "95 %", "wrong", "below 1")
     rows = []
@@ -164,11 +164,11 @@ def _margins(est: Any, X: Any, y: Any) -> Section:
     return Section("Margins of these rows, all and the classes with most errors", (), (head, *rows))
 
 
-def _bounds(est: Any, X: Any, y: Any) -> Section:
+def _bounds(view: View, X: Any, y: Any) -> Section:
     head = ("kind", "bound", "empirical", "complexity", "confidence", "")
     rows = []
     for kind in _KINDS:
-        bound = generalization_bound(est, X, y, kind=kind)
+        bound = generalization_bound(view, X, y, kind=kind)
         terms = bound.terms
         parts = (terms.get("empirical"), terms["complexity"] + terms.get("offset", 0.0), terms["confidence"])
         numbers = ("-" if part is None else f"{part:.3g}" for part in parts)

@@ -25,7 +25,8 @@ def run(args: argparse.Namespace) -> int:
     print(as_text(found))
     explain = getattr(opened.machine, "explain", None)
     if explain is not None:
-        print(f"\n{explain()}")
+        print()
+        explain()
     return 0
 
 

@@ -13,7 +13,8 @@ Inside a pipeline x is a row after all other steps, and a search is its best est
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,30 @@ class View:
 
     estimator: Any  # the last step
     steps: tuple[Any, ...]  # transformers before it
+    _last: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False)  # of each kind: argument and result
 
     # ---- rows -----------------------------------------------------------------------------------------------------
 
     def rows(self, X: Any) -> Any:
         """X as the classifier itself sees it."""
+        return self._once("rows", X, self._transformed)
+
+    def _transformed(self, X: Any) -> Any:
         for step in self.steps:
             X = step.transform(X)
         return X
 
+    def _once(self, kind: str, argument: Any, compute: Callable[[Any], Any]) -> Any:
+        """What was computed from the same object before: one page of diagnostics asks for scores many times."""
+        if kind not in self._last or self._last[kind][0] is not argument:
+            self._last[kind] = (argument, compute(argument))
+        return self._last[kind][1]
+
     def scores(self, rows: Any) -> Array:
         """Scores of shape (n, c). Of two classes only the difference is known: it is split evenly."""
+        return np.asarray(self._once("scores", rows, self._scores))
+
+    def _scores(self, rows: Any) -> Array:
         if not hasattr(self.estimator, "decision_function"):
             raise TypeError(f"{self.name} has no decision_function, so its rows have no margins.")
         scores = np.asarray(self.estimator.decision_function(rows), dtype=np.float64)
@@ -136,6 +150,9 @@ class View:
 
         `K` is the training kernel matrix of a precomputed kernel, which the machine does not keep.
         """
+        return np.asarray(self._once("gram", K, self._gram))
+
+    def _gram(self, K: Any) -> Array:
         if not self.is_kernel:
             V = self.vectors
             return V @ V.T
@@ -173,7 +190,9 @@ class View:
 
 
 def view_of(est: Any) -> View:
-    """Look through searches and pipelines at the classifier inside."""
+    """Look through searches and pipelines at the classifier inside; a view stays as it is."""
+    if isinstance(est, View):
+        return est
     steps: list[Any] = []
     while True:
         check_is_fitted(est)

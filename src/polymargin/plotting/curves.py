@@ -155,17 +155,34 @@ class RegularizationPathDisplay:
         return found
 
     @classmethod
-    def from_path(cls, path: Any, *, axes: Any = None) -> RegularizationPathDisplay:
-        """Draw an object with `values` and some of `scores`, `objectives`, `norms`, `coefs` and `param_name`.
+    def from_path(cls, path: Any, X: Any = None, y: Any = None, *, axes: Any = None) -> RegularizationPathDisplay:
+        """Draw the path that :func:`polymargin.regularization_path` returns: objectives and norms, with X, y also scores.
 
-        Without `norms`, they are the Frobenius norms of `coefs` (n_values, ...).
+        Any object will do that has `values` and some of `param_name`, `objectives`, `scores` (numbers, or a function of X
+        and y), and `norms` (one number per value, or one per value and class) or `coefs`.
         """
-        norms = getattr(path, "norms", None)
-        coefs = getattr(path, "coefs", None)
-        if norms is None and coefs is not None:
-            norms = [float(np.linalg.norm(np.asarray(coef))) for coef in coefs]
-        known = {"scores": getattr(path, "scores", None), "objectives": getattr(path, "objectives", None), "norms": norms}
-        return cls(path.values, param_name=getattr(path, "param_name", "C"), **known).plot(axes)
+        scores, norms = getattr(path, "scores", None), getattr(path, "norms", None)
+        if callable(scores):
+            scores = None if X is None else scores(X, y)
+        elif X is not None:
+            raise ValueError("X and y have no effect: this path has its scores already, or none.")
+        if norms is None and hasattr(path, "coefs"):
+            norms = [np.linalg.norm(np.asarray(coef)) for coef in path.coefs]
+        if norms is not None and np.ndim(norms) == 2:
+            norms = np.linalg.norm(norms, axis=1)  # of the class vectors: together that of W
+        name, objectives = getattr(path, "param_name", "C"), getattr(path, "objectives", None)
+        return cls(path.values, param_name=name, scores=scores, norms=norms, objectives=objectives).plot(axes)
+
+    @classmethod
+    def from_search(cls, search: Any, *, axes: Any = None) -> RegularizationPathDisplay:
+        """Draw mean and range of the folds' scores of a :class:`~polymargin.PathCV` or GridSearchCV over one parameter."""
+        found = search.cv_results_
+        names = list(found["params"][0])
+        if len(names) != 1:
+            raise ValueError(f"the search varies {', '.join(names)}; a path is drawn over one parameter.")
+        folds = [np.asarray(found[f"split{fold}_test_score"]) for fold in range(search.n_splits_)]
+        values = [params[names[0]] for params in found["params"]]
+        return cls(values, scores={"held-out folds": np.column_stack(folds)}, param_name=names[0]).plot(axes)
 
     def plot(self, axes: Any = None) -> RegularizationPathDisplay:
         """Draw on `axes` (one for each of scores, norms, objectives that was given, in this order), or on new ones."""
