@@ -117,7 +117,8 @@ def generalization_bound(
         Lambda, the bound on ``|W|_{2,p}`` (for "mcodm" ``|W|_F``, for "angular" the longest ``|w_k|``), offsets included.
         None: that of the fitted machine, which strictly was not fixed before seeing the rows.
     radius : float, default=None
-        ``r`` with ``k(x, x) <= r^2`` for all rows, new ones too. None: that of the training rows.
+        ``r`` with ``k(x, x) <= r^2`` for all rows, new ones too; in the first two kinds it is only the size of the offsets'
+        feature. None: that of the training rows.
 
     Returns
     -------
@@ -152,7 +153,8 @@ def generalization_bound(
     return _KINDS[kind](_Question(kind, sample, float(delta), float(margin), float(p), norm))
 
 
-_DRAWN = (Assumption("X, y are the training rows, drawn independently from the distribution of new rows", "assumed"),)
+_DRAWN = Assumption("X, y are the training rows, drawn independently from the distribution of new rows", "assumed")
+_SCALED = Assumption("the offsets' feature has the length of the longest of these rows, fixed before seeing them", "assumed")
 _STEPS = Assumption("the steps of the pipeline before the machine were not fitted on these rows", "assumed")
 
 
@@ -208,7 +210,7 @@ def _measure(view: View, X: Any, y: Any, radius: float | None) -> _Sample:
         fitted_radius=float(np.hypot(widest, constant)),
         constant_length=view.is_kernel and view.estimator.kernel in ("rbf", "laplacian"),
         radius_given=radius is not None,
-        assumptions=_DRAWN if not view.steps else (*_DRAWN, _STEPS),
+        assumptions=(_DRAWN, *([_STEPS] if view.steps else []), *([_SCALED] if constant and radius is None else [])),
     )
 
 
@@ -272,6 +274,7 @@ def _angular(ask: _Question) -> Bound:
 
 
 _KINDS: dict[str, Callable[[_Question], Bound]] = {"lp": _lp, "lp_sharp": _lp, "mcodm": _mcodm, "angular": _angular}
+
 
 def _constants(ask: _Question, norm: float) -> dict[str, Any]:
     n, c = ask.counts

@@ -96,8 +96,9 @@ class ConvergenceDisplay:
             self.lines_ += self.ax_.plot(seconds[drawn], gaps[drawn], label=label, **marks, **drawing.style(number))
         for tol in sorted(set(self.tolerances.values())):
             self.ax_.axhline(tol, color="0.4", linewidth=0.8, linestyle=(0, (1, 2)))
-            place = {"xycoords": ("axes fraction", "data"), "xytext": (-4, 3), "textcoords": "offset points", "ha": "right"}
-            self.ax_.annotate(f"tol = {tol:g}", (1.0, tol), fontsize="small", color="0.25", **place)
+            # on the left, where curves are still high
+            place = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3), "textcoords": "offset points"}
+            self.ax_.annotate(f"tol = {tol:g}", (0.0, tol), fontsize="small", color="0.25", **place)
         self.ax_.set(yscale="log", xlabel="seconds of the solver", ylabel="relative gap: (objective − bound) / objective")
         every = np.concatenate(list(self.seconds.values()))
         if every.min() > 0 and every.max() > 10 * every.min():

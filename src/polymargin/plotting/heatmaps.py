@@ -71,7 +71,7 @@ class _PairsDisplay:
         rotation = 90 if max(map(len, texts)) > 3 else 0
         self.ax_.set_xticks(positions, texts, rotation=rotation)
         self.ax_.set_yticks(positions, texts)
-        every = "" if len(positions) == c else f" (each {positions[1]}th of {c} is named)"
+        every = "" if len(positions) == c else f" (1 in {positions[1]} of {c} is named)"
         self.ax_.set(xlabel="class" + every, ylabel="class")
         if c <= _NUMBERS_UP_TO:
             self._write_numbers(shown)
