@@ -120,7 +120,7 @@ class KernelMap:
         self.gamma_ = self._resolve_gamma(X, sample_weight)
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
-        state = _Factor(self._diagonal(X), limit, X.dtype)
+        state = _Factor(self.diagonal(X), limit, X.dtype)
         self._check_diagonal(state)
         tol = _TRACE_TOL[X.dtype] if self.trace_tol is None else self.trace_tol
         while not state.done(tol):
@@ -182,7 +182,8 @@ class KernelMap:
             return np.asarray(X[np.ix_(rows, columns)])
         return self.kernel_rows(X[rows], X[columns])
 
-    def _diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        """k(x, x) of each row; for a precomputed kernel X is the square matrix."""
         if self.kernel == "precomputed":
             return np.asarray(X.diagonal(), dtype=np.float64)
         if callable(self.kernel):

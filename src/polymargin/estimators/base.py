@@ -374,6 +374,16 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             scores = np.column_stack([np.zeros_like(scores), scores])
         return float(problem.cost @ problem.loss.value(scores, indices)) + self._penalty_value
 
+    def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:
+        """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
+
+        `X` and `y` should be the training rows, `K` the training kernel matrix of a precomputed kernel, if X is not given.
+        See :func:`polymargin.explain.explain`; :mod:`polymargin.diagnostics` has the numbers as arrays.
+        """
+        from polymargin.explain import explain
+
+        explain(self, X, y, K=K)
+
     @property
     def coef_(self) -> NDArray[Any]:
         """Class vectors in scikit-learn's shape."""
