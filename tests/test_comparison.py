@@ -73,7 +73,7 @@ def test_failing_machine_says_why_and_others_go_on():
     result = compare_machines(X, y, machines=[broken, FEW[0]], cv=3)
     assert [row.machine for row in result.table] == ["cs"]
     assert "'C' parameter" in result.dropped["broken"]
-    with pytest.raises(RuntimeError, match="broken: .*'C' parameter"):
+    with pytest.raises(RuntimeError, match=r"broken: .*'C' parameter"):
         compare_machines(X, y, machines=[broken], cv=3)
 
 

@@ -32,6 +32,8 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     """The machine, not fitted."""
+    from polymargin.estimators import machines
+
     cls = machine_class(args.machine) if args.machine else _default(multilabel)
     params = {name: _value(text) for name in _OWN if (text := getattr(args, name)) is not None}
     for setting in args.param:
@@ -56,18 +58,10 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     return machine
 
 
-def machines() -> dict[str, type]:
-    """The public estimators by name."""
-    import inspect
-
-    import polymargin
-
-    public = {name: getattr(polymargin, name) for name in polymargin.__all__}
-    return {name: thing for name, thing in public.items() if inspect.isclass(thing) and hasattr(thing, "get_params")}
-
-
 def machine_class(name: str) -> type:
     """The estimator of that name."""
+    from polymargin.estimators import machines
+
     known = machines()
     if name not in known:
         raise UsageError(f"there is no machine {name!r}{_suggest(name, known)}; there are {', '.join(known)}")
@@ -77,6 +71,8 @@ def machine_class(name: str) -> type:
 def _default(multilabel: bool) -> type:
     if not multilabel:
         return machine_class("CrammerSingerSVC")
+    from polymargin.estimators import machines
+
     able = [cls for cls in machines().values() if _can_multilabel(cls())]
     if not able:
         raise UsageError("no machine of this version of polymargin gives several labels to a row")

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils import get_tags
 
-import polymargin
+from polymargin.estimators import machines
 
 LINEAR_CS = tuple(np.logspace(-2, 2, 5))
 KERNEL_CS = (0.1, 1.0, 10.0, 100.0)
@@ -63,16 +64,10 @@ def default_candidates(
 
 
 def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> list[Candidate]:
-    from sklearn.base import BaseEstimator, is_classifier
-    from sklearn.utils import get_tags
-
     found = []
-    for name in polymargin.__all__:
-        machine = getattr(polymargin, name)
-        if not (isinstance(machine, type) and issubclass(machine, BaseEstimator)) or not hasattr(machine, "objective"):
-            continue
+    for name, machine in machines().items():
         estimator = machine(random_state=random_state)
-        if not is_classifier(estimator) or (multilabel and not get_tags(estimator).classifier_tags.multi_label):
+        if multilabel and not get_tags(estimator).classifier_tags.multi_label:
             continue
         if multilabel and "threshold" in estimator.get_params():
             estimator.set_params(threshold="auto")
