@@ -204,6 +204,7 @@ class Comparison:
             )
         ax.set_yticks(range(len(self.table)), [row.machine for row in reversed(self.table)])
         ax.axvline(self.table[0].scores[self.metric], color="0.8", linewidth=1, zorder=0)
+        ax.set_xlim(right=min(ax.get_xlim()[1], 1.005))  # no score is above 1
         ax.set_xlabel(f"{self.metric.replace('_', ' ')}, mean and 95 % interval")
         ax.set_title("black: polymargin, grey: scikit-learn; hollow: worse than the best (p < 0.05)", fontsize=9)
         return ax
