@@ -18,6 +18,7 @@ import pytest
 import scipy.sparse as sp
 from reference import REFERENCES
 from registry import (
+    all_estimators,
     assert_same_machine,
     each_convex,
     each_machine,
@@ -629,9 +630,8 @@ def native_libraries():
 
 
 def test_21_no_openmp_in_the_native_core(iris):
-    for name in polymargin.__all__:
-        if hasattr(getattr(polymargin, name), "fit"):
-            getattr(polymargin, name)().fit(*iris)
+    for machine in all_estimators():
+        machine().fit(*iris)
     libraries = native_libraries()
     assert libraries, "the native core was not loaded"
     for library in libraries:
