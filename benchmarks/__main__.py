@@ -3,9 +3,17 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, memory, startup
+from . import growth, interrupt, linear, memory, paths, recommend, startup
 
-COMMANDS = {"linear": linear, "startup": startup, "growth": growth, "memory": memory, "interrupt": interrupt}
+COMMANDS = {
+    "linear": linear,
+    "startup": startup,
+    "growth": growth,
+    "memory": memory,
+    "interrupt": interrupt,
+    "paths": paths,
+    "recommend": recommend,
+}
 
 
 def parse() -> argparse.Namespace:

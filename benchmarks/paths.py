@@ -1,0 +1,74 @@
+"""`python -m benchmarks paths`: 20 values of C along a warm-started path, against cold fits, for every machine."""
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from polymargin.datasets import load
+from polymargin.estimators import machines
+from polymargin.paths import regularization_path
+
+from . import results
+from .table import aligned, number
+
+CS = np.logspace(-2, 2, 20)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", nargs="+", default=["vehicle", "segment", "satimage", "pendigits"], help="data sets by name")
+    parser.add_argument("--machines", nargs="+", help="names of machines (default: all)")
+
+
+def main(args: argparse.Namespace) -> None:
+    names = ["iris", "wine"] if args.quick else args.data
+    chosen = {name: cls for name, cls in machines().items() if not args.machines or name in args.machines}
+    rows, record = [], []
+    for data in names:
+        X, y = _rows_of(data)
+        for machine, cls in chosen.items():
+            found = measure(cls(random_state=0), X, y)
+            record.append({"data": data, "machine": machine, **found})
+            passes = found["path_passes"] / found["largest_passes"]
+            rows.append([
+                f"{data} {machine}", str(found["path_passes"]), str(found["cold_passes"]), str(found["largest_passes"]),
+                f"{passes:.2f}", number(found["path_seconds"]), number(found["cold_seconds"]), str(found["unfinished"]),
+            ])  # fmt: skip
+    head = ["20 values of C, 0.01 to 100", "path", "cold", "cold at C=100", "path/that", "path s", "cold s", "not converged"]
+    print(aligned(head, rows))
+    print("\npath, cold: passes over the data (or Newton steps) of all 20 fits. The goal is a ratio below 3.")
+    print(f"written: {results.write_run('paths', {'fits': record})}")
+
+
+def measure(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
+    """Passes and processor seconds of the path, of 20 cold fits and of the one at the largest C."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        began = time.process_time()
+        path = regularization_path(estimator, X, y, CS)
+        path_seconds = time.process_time() - began
+        unfinished = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+        began = time.process_time()
+        cold = [clone(estimator).set_params(C=C).fit(X, y) for C in CS]
+        cold_seconds = time.process_time() - began
+    return {
+        "path_passes": int(path.n_iter.sum()),
+        "cold_passes": int(sum(machine.n_iter_ for machine in cold)),
+        "largest_passes": int(cold[-1].n_iter_),
+        "path_seconds": path_seconds,
+        "cold_seconds": cold_seconds,
+        "unfinished": unfinished,
+    }
+
+
+def _rows_of(name: str) -> tuple[Any, Any]:
+    data = load(name)
+    X, y = data.X, data.y
+    if data.n_train:
+        X, y = X[: data.n_train], y[: data.n_train]
+    return StandardScaler().fit_transform(X), y
