@@ -21,7 +21,7 @@ CS = np.logspace(-2, 2, 20)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", nargs="+", default=["vehicle", "segment", "satimage", "pendigits"], help="data sets by name")
+    parser.add_argument("--data", nargs="+", default=["vehicle", "segment", "satimage", "pendigits"], help="names")
     parser.add_argument("--machines", nargs="+", help="names of machines (default: all)")
 
 
@@ -50,7 +50,7 @@ def measure(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         began = time.process_time()
-        path = regularization_path(estimator, X, y, CS)
+        path = regularization_path(estimator, X, y, list(CS))
         path_seconds = time.process_time() - began
         unfinished = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""`python -m benchmarks recommend`: the recommendation of compare on several data sets, and how often repeated runs agree."""
+"""`python -m benchmarks recommend`: what compare recommends on several data sets, and how often repeated runs agree."""
 
 import argparse
 from collections import Counter
@@ -23,7 +23,8 @@ def main(args: argparse.Namespace) -> None:
     rows, record = [], []
     for name in names:
         data = load(name)
-        runs = [compare_machines(data.X, data.y, budget=budget, n_jobs=args.jobs, random_state=seed) for seed in range(n_runs)]
+        settings = {"budget": budget, "n_jobs": args.jobs}
+        runs = [compare_machines(data.X, data.y, random_state=seed, **settings) for seed in range(n_runs)]
         print(f"\n{name}\n{runs[0]}", flush=True)
         winners = Counter(run.winner for run in runs)
         winner, times = winners.most_common(1)[0]
