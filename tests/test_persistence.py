@@ -12,10 +12,13 @@ import pytest
 from registry import each_machine, run_python
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
-from polymargin import CrammerSingerSVC, load, save
+from polymargin import CrammerSingerSVC, PathCV, load, save
 from polymargin.persistence import PROTOCOL, ModelFileError, UnsavableError, read_notes
 from polymargin.tables import make_preprocessor, read_table
 
@@ -145,6 +148,48 @@ def test_other_pipelines_go_through_skops(tmp_path, iris):
     assert again[-1].certificate_ == model[-1].certificate_
 
 
+def rivals():
+    linear = LinearSVC(random_state=0)
+    return [
+        linear,
+        LogisticRegression(),
+        OneVsOneClassifier(linear),
+        OneVsRestClassifier(linear),
+        OutputCodeClassifier(linear),
+    ]
+
+
+@pytest.mark.parametrize("rival", rivals(), ids=lambda rival: type(rival).__name__)
+def test_linear_rivals_need_no_skops(rival, iris, monkeypatch):
+    """What `polymargin compare` may recommend."""
+    monkeypatch.setitem(sys.modules, "skops", None)
+    model = make_pipeline(StandardScaler(), rival).fit(*iris)
+    again = round_trip(model)
+    np.testing.assert_array_equal(again.predict(iris[0]), model.predict(iris[0]))
+
+
+def test_one_vs_rest_with_a_constant_label(iris):
+    X, y = iris
+    Y = np.column_stack([y == 0, np.ones(len(y))]).astype(int)
+    with pytest.warns(UserWarning, match="Label"):
+        model = OneVsRestClassifier(LinearSVC(random_state=0)).fit(X, Y)
+    np.testing.assert_array_equal(round_trip(model).predict(X), model.predict(X))
+
+
+def test_notes_go_with_files_of_skops(tmp_path, iris):
+    pytest.importorskip("skops")
+    save(make_pipeline(StandardScaler(), SVC()).fit(*iris), tmp_path / "m.pm", notes={"who": "me"})
+    assert read_notes(tmp_path / "m.pm") == {"who": "me"} and load(tmp_path / "m.pm").predict(iris[0][:1]) == 0
+
+
+def test_a_search_comes_back_with_its_machine(iris):
+    X, y = iris
+    search = PathCV(make_pipeline(StandardScaler(), CrammerSingerSVC(random_state=0)), {"crammersingersvc__C": [0.1, 1.0]}, cv=3).fit(X, y)
+    again = round_trip(search)
+    np.testing.assert_array_equal(again.decision_function(X), search.decision_function(X))
+    assert again.best_params_ == search.best_params_
+
+
 def test_without_skops_the_error_names_the_part(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops", None)
     with pytest.raises(UnsavableError, match=r"steps.*PowerTransformer.*skops>=0\.13"):
@@ -218,7 +263,7 @@ def test_another_scikit_learn_is_said_for_its_parts_only(tmp_path):
 KILL = """
     import os, random, signal, sys, time
     import numpy as np
-    from polymargin import CrammerSingerSVC, load, save
+    from polymargin import CrammerSingerSVC, PathCV, load, save
 
     path = sys.argv[1]
     rng = np.random.default_rng(0)

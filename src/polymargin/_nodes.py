@@ -33,7 +33,10 @@ _SKLEARN = {
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.compose": ("ColumnTransformer",),
     "sklearn.impute": ("SimpleImputer",),
-    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "StandardScaler"),
+    "sklearn.preprocessing": ("LabelBinarizer", "MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "StandardScaler"),
+    "sklearn.linear_model": ("LogisticRegression",),
+    "sklearn.svm": ("LinearSVC",),  # not SVC: its predictions hand arrays to native code unchecked
+    "sklearn.multiclass": ("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier", "_ConstantPredictor"),
 }
 _LEFT_OUT = "_warm"  # what a warm start keeps goes to native loops: it is not taken from files
 _PLAIN = (bool, int, float, str, type(None))
@@ -41,7 +44,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @cache
 def classes() -> dict[str, type]:
-    """The classes that a file may name: public estimators and certificates, and scikit-learn's usual preprocessing."""
+    """The classes that a file may name: ours, and scikit-learn's usual preprocessing and linear classifiers."""
     from importlib import import_module
 
     import polymargin

@@ -26,7 +26,7 @@ from polymargin.files import written_whole
 PROTOCOL = 1
 _FORMAT = "polymargin model"
 _TREE = "model.json"
-_SKOPS = "schema.json"
+_SKOPS, _NOTES = "schema.json", "notes.json"  # files of skops, and what we add to them
 _LARGEST_TREE = 1 << 28  # bytes of JSON
 
 
@@ -48,9 +48,10 @@ def save(model: Any, path: str | os.PathLike[str] | IO[bytes], *, notes: Mapping
     ----------
     model : estimator
         Any machine of polymargin, fitted or not, and pipelines of these with scikit-learn's usual preprocessing
-        (`StandardScaler`, `MaxAbsScaler`, `MinMaxScaler`, `SimpleImputer`, `OneHotEncoder`, `ColumnTransformer`).
-        Anything else goes through skops, if it is installed. Duals kept for a warm start are not written: the first fit
-        after loading starts cold.
+        (`StandardScaler`, `MaxAbsScaler`, `MinMaxScaler`, `SimpleImputer`, `OneHotEncoder`, `ColumnTransformer`); also
+        scikit-learn's `LinearSVC` and `LogisticRegression`, alone or inside its one-vs-rest and like classifiers. Anything
+        else goes through skops, if it is installed. Duals kept for a warm start are not written: the first fit after
+        loading starts cold.
     path : path or binary file
     notes : mapping, default=None
         What else to remember, as JSON; :func:`read_notes` returns it.
@@ -94,7 +95,7 @@ def load(path: str | os.PathLike[str] | IO[bytes]) -> Any:
 
 
 def read_notes(path: str | os.PathLike[str] | IO[bytes]) -> dict[str, Any]:
-    """What was given to :func:`save` as `notes`; empty for files of skops."""
+    """What was given to :func:`save` as `notes`."""
     return load_with_notes(path)[1]
 
 
@@ -104,7 +105,7 @@ def load_with_notes(path: str | os.PathLike[str] | IO[bytes]) -> tuple[Any, dict
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if _SKOPS in archive.namelist() and _TREE not in archive.namelist():
-                return _from_skops(content, name), {}
+                return _from_skops(content, name), json.loads(archive.read(_NOTES)) if _NOTES in archive.namelist() else {}
             return _unpacked(archive, name)
     except ModelFileError:
         raise
@@ -250,8 +251,6 @@ def _to_skops(model: Any, notes: dict[str, Any], reason: UnsavableError) -> byte
         raise UnsavableError(f"{reason}; pip install 'skops>=0.13' for pipelines of other parts") from reason
     if _has_cache(model):
         raise UnsavableError(str(reason)) from reason
-    if notes:
-        raise UnsavableError(f"{reason}; files of skops take no notes") from reason
     try:
         content = io_.dumps(model)
     except Exception as error:
@@ -259,7 +258,10 @@ def _to_skops(model: Any, notes: dict[str, Any], reason: UnsavableError) -> byte
     refused = [name for name in io_.get_untrusted_types(data=content) if name not in _trusted()]
     if refused:
         raise UnsavableError(f"{reason}; loading would have to trust {', '.join(refused)}")
-    return bytes(content)
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr(_NOTES, json.dumps(notes, allow_nan=False))
+    return buffer.getvalue()
 
 
 def _from_skops(content: bytes, name: str) -> Any:
