@@ -73,7 +73,12 @@ def save(model: Any, path: str | os.PathLike[str] | IO[bytes], *, notes: Mapping
     >>> bool((load(path).predict(X) == machine.predict(X)).all())
     True
     """
-    content = _packed(model, dict(notes or {}))
+    try:
+        content = _packed(model, dict(notes or {}))
+    except UnsavableError as error:
+        if not hasattr(model, "best_estimator_"):
+            raise
+        raise UnsavableError(f"{error}; of a search, save its best_estimator_") from error
     if hasattr(path, "write"):
         path.write(content)
         return
