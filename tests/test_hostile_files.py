@@ -77,8 +77,8 @@ def hostile_models(folder):
     }
     cases |= {"last byte lost": good[:-1], "first byte lost": good[1:], "cut in the middle": good[:500] + good[600:]}
     data = good.index(b"\x93NUMPY")
-    for place in (good.index(b'"protocol"') + 3, data + 200, data + 400):
-        cases[f"bit {place} turned"] = good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :]
+    for name, place in {"tree": good.index(b'"protocol"') + 3, "array": data + 200, "later": data + 400}.items():
+        cases[f"bit turned, {name}"] = good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :]
     pickled = pickle.dumps(Payload(folder))
     objects = np.array([Payload(folder)], dtype=object)
     huge = npy(np.zeros(3)).replace(b"(3,)", b"(999999999999,)".ljust(4))
