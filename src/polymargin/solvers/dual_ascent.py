@@ -42,18 +42,23 @@ class Machine(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate."""
+    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate.
+
+    With class scales beta the duals make the machine ``w_k = beta_k sum_i tau_ik x_i``.
+    """
 
     machine: Machine
     duals: SparseDuals | None
     certificate: Certificate
+    scales: Array | None = None
 
 
 class WarmStart(NamedTuple):
-    """Feasible duals and offsets to start from."""
+    """Feasible duals and offsets to start from, and class scales of machines that have them."""
 
     duals: SparseDuals
     b: Array
+    scales: Array | None = None
 
 
 def dual_ascent(
