@@ -38,13 +38,19 @@ class BlockNorm(Penalty):
         return Z * _slopes(class_norms(Z), self.dual_p)
 
     def class_scales(self, norms: Array) -> Array:
-        """``beta_k = |w_k|^(2-p) (sum_l |w_l|^p)^((p-2)/p)`` for the norms of the class vectors, none of them zero."""
+        """``beta_k = |w_k|^(2-p) (sum_l |w_l|^p)^((p-2)/p)`` for the norms of the class vectors."""
         largest = float(norms.max())
         if largest == 0.0:
-            return np.full(len(norms), len(norms) ** (1.0 - 2.0 / self.p))
-        relative = norms / largest
-        scales = relative ** (2.0 - self.p) * float((relative**self.p).sum()) ** (1.0 - 2.0 / self.p)
-        return np.asarray(np.maximum(scales, _SMALLEST_SCALE * scales.max()))
+            return self.normalised(np.ones(len(norms)))
+        return self.normalised((norms / largest) ** (2.0 - self.p))
+
+    def normalised(self, scales: Array) -> Array:
+        """The scales times the number that puts them on ``sum_k beta_k^q = 1``; tiny ones are raised to a floor."""
+        relative = np.maximum(scales / scales.max(), _SMALLEST_SCALE)
+        if self.p == 2.0:
+            return np.asarray(relative)
+        q = self.p / (2.0 - self.p)
+        return np.asarray(relative / float((relative**q).sum()) ** (1.0 / q))
 
 
 def class_norms(W: Array) -> Array:
