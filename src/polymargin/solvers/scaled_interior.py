@@ -54,13 +54,14 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
         ledger.add(primal, dual, n_iter)
         solved = scales
         scales, residual = steps(scales, class_norms(result.W))
-        if primal <= best.machine.primal or ledger.done:
+        if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
             best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
         rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6
         if left <= 0 or (ledger.done and residual <= settled) or rounding:
             break
         last_residual = min(last_residual, residual)
-    return best._replace(certificate=ledger.close(n_iter, "max_iter" if left <= 0 else "stalled"))
+    certificate = ledger.close(n_iter, "max_iter" if left <= 0 else "stalled")
+    return best._replace(certificate=certificate.of_primal(best.machine.primal, ledger.tol))
 
 
 def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
