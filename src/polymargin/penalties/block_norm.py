@@ -44,6 +44,14 @@ class BlockNorm(Penalty):
             return self.normalised(np.ones(len(norms)))
         return self.normalised((norms / largest) ** (2.0 - self.p))
 
+    def log_step(self, scales: Array, norms: Array) -> Array:
+        """How far Eq. 14 moves log beta, from these scales and the norms of the class vectors they led to.
+
+        With sums ``z_k`` of rows that do not depend on the scales, the step ``beta_k ~ (beta_k |z_k|)^(2-p)`` shrinks the
+        error of log beta by 2 - p only: it wants an extrapolation.
+        """
+        return np.asarray(np.log(self.class_scales(norms) / scales))
+
     def normalised(self, scales: Array) -> Array:
         """The scales times the number that puts them on ``sum_k beta_k^q = 1``; tiny ones are raised to a floor."""
         relative = np.maximum(scales / scales.max(), _SMALLEST_SCALE)

@@ -37,12 +37,11 @@ from polymargin.solvers.dual_ascent import (
     centre_and_spread,
 )
 from polymargin.solvers.flows import balancing_factors
-from polymargin.solvers.scale_steps import ScaleSteps
 
 Array = NDArray[np.float64]
 
 _EPOCHS = 2  # between two moves of the scales
-_EPOCHS_WITH_INTERCEPT = 10  # between two moves of scales and centre
+_EPOCHS_WITH_INTERCEPT = 5  # between two moves of scales and centre
 _INTERIOR_POINTS = 8  # that end a small fit, usually
 _FEW_EPOCHS = 200  # before that, interior points are not worth a thought
 _EXACT = 1e-9  # below this tolerance a small fit always ends with interior points: they leave W exact to rounding
@@ -87,7 +86,7 @@ class _Ascent:
         assert isinstance(problem.penalty, BlockNorm)
         self.problem, self.penalty, self.n_threads = problem, problem.penalty, n_threads
         self.free_intercept = problem.fit_intercept
-        self._next_scales, self._next_centre, self._drift = ScaleSteps(problem.penalty), Anderson(), 0.0
+        self._extrapolate, self._drift = Anderson(), 0.0
         warm = None if start is None else start.scales
         self.scales = self.penalty.normalised(np.ones(problem.n_classes) if warm is None else warm)
         self.loop.rescale(self.scales, np.zeros(problem.n_classes))
@@ -128,12 +127,16 @@ class _Ascent:
 
     def _move(self, squares: Array) -> None:
         """Moves scales and centre; rows look at all classes again if that may have changed what they would drop."""
-        before = self.scales
-        self.scales, _ = self._next_scales(before, before * np.sqrt(squares))
-        self.loop.rescale(self.scales, squares)
+        loop, before, c = self.loop, self.scales, self.problem.n_classes
+        point, step = np.log(before), self.penalty.log_step(before, before * np.sqrt(squares))
+        if self.free_intercept:  # one fixed-point iteration in both: they depend on each other
+            point, step = np.r_[point, loop.centre()], np.r_[step, self._inverse_rho * loop.sums()]
+        point = self._extrapolate(point, step)
+        self.scales = self.penalty.normalised(np.exp(point[:c]))
+        loop.rescale(self.scales, squares)
         self._drift += float(np.abs(np.log(self.scales / before)).max())
         if self.free_intercept:
-            self.loop.move_centre(self._next_centre(self.loop.centre(), self._inverse_rho * self.loop.sums()))
+            loop.move_centre(point[c:])
         if self.free_intercept or self._drift > _DRIFT:
             self.loop.restore()
             self._drift = 0.0

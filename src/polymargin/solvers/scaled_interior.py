@@ -16,10 +16,9 @@ from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.choice import sparse_duals
-from polymargin.solvers.dual_ascent import Machine, Solution, best_multiple
+from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, best_multiple
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.interior_point import interior_point
-from polymargin.solvers.scale_steps import ScaleSteps
 
 Array = NDArray[np.float64]
 
@@ -30,7 +29,7 @@ _TIGHTER = 0.1  # what an interior point is asked for, in tolerances
 def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
     """Ends a fit that dual ascent began; stops when the gap is closed and the scales stand still."""
     assert isinstance(problem.penalty, BlockNorm) and so_far.scales is not None
-    steps = ScaleSteps(problem.penalty)
+    extrapolate = Anderson()
     scales, best = so_far.scales, so_far
     settled = 1e-3 * np.sqrt(ledger.tol)  # the gap is quadratic in the error of the scales; so is W not
     n_iter, last_residual = so_far.certificate.n_iter, np.inf
@@ -53,7 +52,8 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
         a, dual = _feasible(problem, result.a)
         ledger.add(primal, dual, n_iter)
         solved = scales
-        scales, residual = steps(scales, class_norms(result.W))
+        step = problem.penalty.log_step(scales, class_norms(result.W))
+        scales, residual = problem.penalty.normalised(np.exp(extrapolate(np.log(scales), step))), float(np.abs(step).max())
         if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
             best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
         rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6
