@@ -166,7 +166,8 @@ def child(n: int, d: int, c: int) -> None:
 def measure_memory(quick: bool) -> dict[str, Any]:
     n, d, c = (5_000, 1_000, 200) if quick else (50_000, 5_000, 1_000)
     sizes = json.loads(children.last_line(f"from benchmarks.lp_norm import child; child({n}, {d}, {c})"))
-    print(f"CSR {n} x {d}, {c} classes: W {sizes['W'] / 1e6:.0f} MB, dense duals would be {sizes['dense_duals'] / 1e6:.0f} MB")
+    dense = sizes["dense_duals"] / 1e6
+    print(f"CSR {n} x {d}, {c} classes: W {sizes['W'] / 1e6:.0f} MB, dense duals would be {dense:.0f} MB")
     print(f"peak of the fit beyond the data: {sizes['extra'] / 1e6:.0f} MB ({sizes['seconds']:.1f} s)")
     return {"shape": [n, d, c], **sizes}
 

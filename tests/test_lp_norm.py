@@ -246,7 +246,7 @@ def test_a_failed_refit_keeps_the_machine(iris):
     X, y = iris
     est = LpNormSVC(1.3, random_state=0).fit(X, y)
     before = est.objective_
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="at least 2 classes"):
         est.set_params(p="auto").fit(X, np.zeros(len(y)))
     assert est.p_ == 1.3
     assert est.objective(X, y) == pytest.approx(before)

@@ -6,7 +6,7 @@ fold's machines start from the one before: from p = 2 down to 1.1 in five short 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
-from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, WarmStart
+from polymargin.solvers import Machine, Solution, WarmStart
 
 CANDIDATES = (2.0, 1.8, 1.5, 1.33, 1.1)
 _FOLDS = 3
@@ -37,21 +36,24 @@ def cross_validated_p(
         part = replace(
             problem, X=problem.X[~left_out], y=y.astype(np.int32), cost=problem.cost[~left_out], n_classes=len(classes)
         )
-        start: WarmStart | None = None
-        for p in CANDIDATES:
-            penalty = BlockNorm(p)
-            if start is not None:
-                start = start._replace(scales=penalty.class_scales(class_norms(solution.machine.W)))
-            ledger = Ledger(max(tol, _COARSE))
-            settings = {"max_iter": max_iter, "seed": seed, "n_threads": n_threads, "start": start}
-            solution = solve(replace(part, penalty=penalty), ledger, **settings)
-            machine = solution.machine
-            if solution.duals is not None:
-                start = WarmStart(solution.duals, machine.b)
+        settings = {"max_iter": max_iter, "seed": seed, "n_threads": n_threads}
+        for p, machine in _machines(part, solve, max(tol, _COARSE), settings):
             winners = classes[(problem.X[left_out] @ machine.W + machine.b).argmax(axis=1)]
             right[p] += float(problem.cost[left_out][winners == problem.y[left_out]].sum())
     counted = float(problem.cost[folds >= 0].sum())
     return {p: value / counted if counted > 0.0 else 0.0 for p, value in right.items()}
+
+
+def _machines(
+    problem: Problem, solve: Callable[..., Solution], tol: float, settings: dict[str, int]
+) -> Iterator[tuple[float, Machine]]:
+    """A machine for every candidate, each started from the one before."""
+    start: WarmStart | None = None
+    for p in CANDIDATES:
+        solution = solve(replace(problem, penalty=BlockNorm(p)), Ledger(tol), start=start, **settings)
+        yield p, solution.machine
+        if solution.duals is not None:
+            start = WarmStart(solution.duals, solution.machine.b, solution.scales)
 
 
 def stratified_folds(y: NDArray[np.int32], seed: int) -> NDArray[np.int64]:

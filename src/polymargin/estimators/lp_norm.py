@@ -27,10 +27,10 @@ class LpNormSVC(MarginClassifier):
               + C \\sum_i v_i \\, \\ell(1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}),
               \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
 
-    with :math:`\\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the hinge
-    this is :class:`CrammerSingerSVC`. The closer p is to 1, the more the norm is spent on few classes, and the slower the
-    paper's bound on the error grows with the number of classes: like its square root for p = 2, like its logarithm for
-    p near 1.
+    with :math:`\\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the
+    hinge this is :class:`CrammerSingerSVC`. The closer p is to 1, the more the norm is spent on few classes, and the slower
+    the paper's bound on the error grows with the number of classes: like its square root for p = 2, like its logarithm
+    for p near 1.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ class LpNormSVC(MarginClassifier):
 
     def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
         super()._store(problem, solution, b)
-        vars(self).pop("p_scores_", None)
-        vars(self).update(self._fitting)
+        self.__dict__.pop("p_scores_", None)
+        self.__dict__.update(self._fitting)
         self.class_norm_weights_ = BlockNorm(self.p_).class_scales(class_norms(solution.machine.W))
 
     def _advice_if_trivial(self) -> str:
