@@ -169,7 +169,7 @@ class LpNormSVC(MarginClassifier):
         self.class_norm_weights_ = BlockNorm(self.p_).class_scales(class_norms(solution.machine.W))
 
     def _advice_if_trivial(self) -> str:
-        return "a larger C"
+        return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
 
 
 def _penalty_of(p: float, loss: str) -> Penalty:
