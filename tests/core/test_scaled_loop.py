@@ -69,7 +69,7 @@ def test_the_loop_closes_the_gap_of_the_scaled_machine(build, problem, storage):
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_epoch_raises_the_dual_and_new_scales_keep_it_true(problem):
-    X, y, cost, scales = problem_data(1, n=60, c=5)
+    X, y, cost, _ = problem_data(1, n=60, c=5)
     loop, rng = open_loop(native, problem, X, y, cost), np.random.default_rng(2)
     norms = np.zeros(5)
     for _ in range(12):

@@ -47,8 +47,8 @@ class LpNormSVC(MarginClassifier):
         The penalty is ``sum_k |w_k|^2 / (2 beta_k)``. All are 1 for p = 2.
     p_ : float
         The exponent of the fitted machine.
-    p_scores_ : dict
-        With ``p="auto"``: the cross-validated accuracy of each candidate.
+    p_candidates_, p_scores_ : ndarray
+        With ``p="auto"``: the exponents tried and their cross-validated accuracies.
     {_ATTRIBUTES}
     See Also
     --------
@@ -145,7 +145,8 @@ class LpNormSVC(MarginClassifier):
             problem = super()._problem(X, y, weight, n_classes)
             seed, n_threads = validation.seed_of(self.random_state), validation.thread_count(self.n_jobs)
             scores = cross_validated_p(problem, _solve_block_norm, self.tol, self.max_iter, seed, n_threads)
-            self._fitting.update(p_=max(scores, key=lambda p: (scores[p], p)), p_scores_=scores)
+            best = max(scores, key=lambda p: (scores[p], p))
+            self._fitting.update(p_=best, p_candidates_=np.array([*scores]), p_scores_=np.array([*scores.values()]))
         return super()._problem(X, y, weight, n_classes)
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
@@ -164,7 +165,8 @@ class LpNormSVC(MarginClassifier):
 
     def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
         super()._store(problem, solution, b)
-        self.__dict__.pop("p_scores_", None)
+        for name in ("p_candidates_", "p_scores_"):  # of an earlier fit with p="auto"
+            self.__dict__.pop(name, None)
         self.__dict__.update(self._fitting)
         self.class_norm_weights_ = BlockNorm(self.p_).class_scales(class_norms(solution.machine.W))
 
