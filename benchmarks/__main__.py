@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, memory, paths, recommend, startup
+from . import growth, interrupt, linear, lp_norm, memory, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -11,6 +11,7 @@ COMMANDS = {
     "growth": growth,
     "memory": memory,
     "interrupt": interrupt,
+    "lp_norm": lp_norm,
     "paths": paths,
     "recommend": recommend,
 }

@@ -16,6 +16,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from reference_lp import block_norm, lp_norm_optimum
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,7 @@ class Machine(NamedTuple):
 
 MACHINES = {
     "CrammerSingerSVC": Machine(crammer_singer_loss, half_squared_norm),
+    "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
 }
 
@@ -163,8 +165,17 @@ def weston_watkins(
     return hinge_optimum("WestonWatkinsSVC", X, y, C, sample_weight, fit_intercept).value
 
 
+def lp_norm(
+    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
+) -> float:
+    v = row_weights(y, sample_weight)
+    kept, codes = v > 0, np.unique(np.asarray(y), return_inverse=True)[1]
+    return lp_norm_optimum(dense64(X)[kept], codes[kept], C * v[kept], fit_intercept)
+
+
 REFERENCES: dict[str, Callable[..., float]] = {
     "CrammerSingerSVC": crammer_singer,
+    "LpNormSVC": lp_norm,
     "WestonWatkinsSVC": weston_watkins,
 }
 

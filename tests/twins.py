@@ -67,3 +67,16 @@ def dense_duals(starts, classes, values, n_classes: int) -> np.ndarray:
     a = np.zeros((len(starts) - 1, n_classes))
     a[np.repeat(np.arange(len(a)), np.diff(starts)), classes] = values
     return a
+
+
+def solve_scaled_row(problem: str, g, a, g_target: float, h, h_target: float, cost: float) -> np.ndarray:
+    """The same for one curvature per class; the squared hinge has no cap (and its curvature in h_target)."""
+    o, o_target = g + h * a, g_target - h_target * a.sum()
+
+    def duals(nu):
+        return np.maximum(0.0, o - nu) / h
+
+    cap = cost if problem == "scaled_crammer_singer" else np.inf
+    low = min(o.min(), o_target) - h.max() * cost - 1.0
+    nu = _bisect(lambda nu: min(cap, (nu - o_target) / h_target) - duals(nu).sum(), low, max(o.max(), o_target) + 1.0)
+    return duals(nu)

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 from polymargin.solvers._interior_blocks import BLOCKS, assemble
 from polymargin.solvers.interior_point import interior_point
 
-both = pytest.mark.parametrize("block", ["crammer_singer", "weston_watkins"])
+BOTH = ["crammer_singer", "weston_watkins"]
+both = pytest.mark.parametrize("block", BOTH)
 
 
 def objective(X, y, cost, W, b, block):
@@ -18,7 +19,8 @@ def objective(X, y, cost, W, b, block):
     h = 1.0 - (S[rows, y][:, None] - S)
     h[rows, y] = 0.0
     losses = np.maximum(h, 0.0)
-    loss = losses.max(axis=1) if block == "crammer_singer" else losses.sum(axis=1)
+    loss = losses.sum(axis=1) if block == "weston_watkins" else losses.max(axis=1)
+    loss = loss**2 if block == "squared_crammer_singer" else loss
     return 0.5 * np.sum(W**2) + cost @ loss
 
 
@@ -112,7 +114,7 @@ def test_reaches_a_gap_of_1e_12(wine, C, block):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_two_classes_are_one_machine(two_classes, fit_intercept):
     X, y = two_classes
-    first, second = (fit(X, y, 2.0, name, fit_intercept=fit_intercept, tol=1e-12) for name in sorted(BLOCKS))
+    first, second = (fit(X, y, 2.0, name, fit_intercept=fit_intercept, tol=1e-12) for name in BOTH)
     assert_allclose(first.W, second.W, atol=1e-9)
     assert_allclose(first.b, second.b, atol=1e-9)
 
@@ -307,11 +309,15 @@ def test_newton_matrix_is_the_sum_over_rows(kind):
     M[:, np.arange(c), np.arange(c)] = 0.0
     M[:, np.arange(c), np.arange(c)] = -M.sum(axis=2)
     full = np.einsum("ikl,ai,bi->kalb", M, T, T)
-    full[:, :p, :, :p] += np.einsum("kl,ab->kalb", np.eye(c) - 1.0 / c, np.eye(p))
-    wanted = full[:-1, :, :-1].reshape((c - 1) * q, -1)
     starts = np.searchsorted(y, np.arange(c + 1))
-    H = assemble(T, starts, None if kind == "star" else mesh, None if kind == "mesh" else star, p)
-    assert_allclose(np.tril(H), np.tril(wanted), atol=1e-10)
+    for scales in (None, rng.uniform(0.1, 2.0, c)):
+        shares = np.ones(c) if scales is None else 1.0 / scales
+        laplacian = np.diag(shares) - np.outer(shares, shares) / shares.sum()
+        with_penalty = full.copy()
+        with_penalty[:, :p, :, :p] += np.einsum("kl,ab->kalb", laplacian, np.eye(p))
+        wanted = with_penalty[:-1, :, :-1].reshape((c - 1) * q, -1)
+        H = assemble(T, starts, None if kind == "star" else mesh, None if kind == "mesh" else star, p, scales)
+        assert_allclose(np.tril(H), np.tril(wanted), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", sorted(BLOCKS))
@@ -330,7 +336,8 @@ def test_blocks_keep_their_contract(name):
     still = block.aim(0.3)
     block.follow(dS)
     dA, df, dt = block.direction
-    assert_allclose(dA.sum(axis=0), block.weight - block.A.sum(axis=0), atol=1e-12)
+    weight = block.weight * 2.0 * (block.t + dt) if name == "squared_crammer_singer" else block.weight
+    assert_allclose(dA.sum(axis=0), weight - block.A.sum(axis=0), atol=1e-12)
     assert_allclose(block.A * df + block.f * dA, 0.3 - block.A * block.f, atol=1e-12)
     assert_allclose(df, dt - block.lift(dS) + (block.t - block.E - block.f), atol=1e-12)
     # the change of tau is what `aim` said, minus the row Hessians that `linearise` described times dS

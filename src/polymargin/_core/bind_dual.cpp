@@ -8,6 +8,7 @@
 #include "binding_tools.hpp"
 #include "bindings.hpp"
 #include "dual_ascent.hpp"
+#include "scaled_crammer_singer.hpp"
 
 using namespace nb::literals;
 
@@ -21,6 +22,8 @@ DualAscent* open(const std::string& problem, const AnyRows& rows, const Vector<I
     settings.seed = seed;
     if (problem == "crammer_singer") return open_crammer_singer(rows, y.data(), cost.data(), settings);
     if (problem == "weston_watkins") return open_weston_watkins(rows, y.data(), cost.data(), settings);
+    if (problem == "scaled_crammer_singer") return open_scaled_crammer_singer(rows, y.data(), cost.data(), settings);
+    if (problem == "squared_crammer_singer") return open_squared_crammer_singer(rows, y.data(), cost.data(), settings);
     throw std::invalid_argument("unknown row problem '" + problem + "'");
 }
 
@@ -65,6 +68,23 @@ std::vector<double> solved_row(Vector<double> g, Vector<double> a, double g_targ
     return next;
 }
 
+// The same with class scales: curvatures of the listed classes and of the own class.
+template <class Problem>
+std::vector<double> solved_scaled_row(Vector<double> g, Vector<double> a, double g_target, Vector<double> curvatures,
+                                      double target_curvature, double cost) {
+    const Size count = g.shape(0);
+    std::vector<double> g_copy(g.data(), g.data() + count), a_copy(a.data(), a.data() + count);
+    std::vector<double> next(count), scratch(count);
+    std::vector<Index> classes(count), parked(count);
+    for (Size k = 0; k < count; ++k) classes[k] = static_cast<Index>(k);
+    RowView row{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, 1.0, cost,
+                true, parked.data(), 0, false};
+    row.scales = curvatures.data();  // q = 1
+    row.target_curvature = target_curvature;
+    Problem::solve(row);
+    return next;
+}
+
 }  // namespace
 
 void bind_dual(nb::module_& m) {
@@ -80,6 +100,13 @@ void bind_dual(nb::module_& m) {
               const auto solve = problem == "crammer_singer" ? solved_row<CrammerSinger> : solved_row<WestonWatkins>;
               return array_of<double, 1>(solve(g, a, g_target, q, cost), {g.shape(0)});
           }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "q"_a, "cost"_a);
+    m.def("solve_scaled_row",
+          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, Vector<double> curvatures,
+             double target_curvature, double cost) {
+              const auto solve = problem == "scaled_crammer_singer" ? solved_scaled_row<ScaledCrammerSinger>
+                                                                    : solved_scaled_row<SquaredCrammerSinger>;
+              return array_of<double, 1>(solve(g, a, g_target, curvatures, target_curvature, cost), {g.shape(0)});
+          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "curvatures"_a, "target_curvature"_a, "cost"_a);
     nb::class_<DualAscent>(m, "DualAscent")
         .def("ascend",
              [](DualAscent& self, std::int64_t max_visits, double tol) {
@@ -118,6 +145,18 @@ void bind_dual(nb::module_& m) {
              [](const DualAscent& self, Matrix<double> factors) {
                  return without_gil([&](const Poll& poll) { return self.scaled(factors.data(), poll); });
              }, "factors"_a)
+        .def("totals_of",
+             [](const DualAscent& self, Matrix<double> factors) {
+                 const auto totals = without_gil([&](const Poll& poll) { return self.totals_of(factors.data(), poll); });
+                 return nb::make_tuple(totals.room, totals.sum, totals.squares,
+                                       array_of<double, 1>(totals.norms, {totals.norms.size()}));
+             }, "factors"_a)
+        .def("squared_norms",
+             [](const DualAscent& self) { return array_of<double, 1>(self.squared_norms(), {self.n_classes()}); })
+        .def("rescale",
+             [](DualAscent& self, Vector<double> scales, Vector<double> squared_norms) {
+                 self.rescale(scales.data(), squared_norms.data());
+             }, "scales"_a, "squared_norms"_a)
         .def("duals",
              [](const DualAscent& self) {
                  const SparseDuals duals = self.duals();

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +18,13 @@ struct SparseDuals {
     std::vector<std::int64_t> starts;
     std::vector<Index> classes;
     std::vector<double> values;
+};
+
+// What the value of scaled duals is made of: the largest t <= 1 that keeps them feasible, sum a, of a squared hinge
+// sum_i (sum_l a_il)^2 / (2 u_i), and the squared norms of the class vectors without class scales.
+struct DualTotals {
+    double room, sum, squares;
+    std::vector<double> norms;
 };
 
 // One door for all combinations of storage and row problem.
@@ -37,6 +46,9 @@ public:
     virtual void move_centre(const double* to) = 0;
     virtual std::vector<double> flows() const = 0;
     virtual std::tuple<double, double, double> scaled(const double* factors, const Poll& poll) const = 0;
+    virtual DualTotals totals_of(const double* factors, const Poll& poll) const = 0;
+    virtual std::vector<double> squared_norms() const = 0;
+    virtual void rescale(const double* scales, const double* squared_norms) = 0;
     virtual SparseDuals duals() const = 0;
     virtual void set_duals(const std::int64_t* starts, const Index* classes, const double* values) = 0;
     virtual Size n_features() const = 0;
@@ -83,6 +95,19 @@ public:
         return {out.room, out.sum, out.squared_norm};
     }
 
+    DualTotals totals_of(const double* factors, const Poll& poll) const override {
+        auto out = state().template scaled<Problem>(factors, poll);
+        return {out.room, out.sum, out.squares, std::move(out.norms)};
+    }
+    std::vector<double> squared_norms() const override { return state().weights.squared_norms(); }
+    void rescale(const double* scales, const double* squared_norms) override {
+        if constexpr (has_class_scales<Problem>) {
+            loop_.state().rescale(scales, squared_norms);
+        } else {
+            throw std::logic_error("this row problem has no class scales");
+        }
+    }
+
     SparseDuals duals() const override {
         SparseDuals out;
         out.starts.push_back(0);
@@ -123,6 +148,8 @@ DualAscent* open_dual_loop(const AnyRows& any, const Index* y, const double* cos
 }
 
 DualAscent* open_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
+DualAscent* open_scaled_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
+DualAscent* open_squared_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 DualAscent* open_weston_watkins(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 
 }  // namespace polymargin

@@ -42,6 +42,8 @@ public:
           moved_(c_ + 1), parked_(c_ + 1), a_(c_ + 1), g_(padded(c_ + 1)), next_(c_ + 1), scratch_(c_ + 1),
           every_(padded(c_)), steps_(c_ + 1) {
         visits_.reserve(n_);
+        if constexpr (has_class_scales<Problem>) state_.scales.assign(c_, 1.0);
+        state_.squared = has_squared_loss<Problem>;
     }
 
     // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
@@ -196,6 +198,11 @@ private:
         const double* a = state_.duals.values(slot);
         RowView row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, state_.q[i], state_.cost[i],
                     slot.target_active, parked_.data(), 0, false};
+        if constexpr (has_class_scales<Problem>) {
+            row.scales = state_.scales.data();
+            row.inverse_rho = state_.intercept.inverse_rho;
+            row.target_curvature = row.curvature(state_.y[i]) + (state_.squared ? 0.5 / row.cost : 0.0);
+        }
         if (slot.every) {
             look_at_every_class(i, slot, row);
             return row;
@@ -240,17 +247,23 @@ private:
             moved_[m] = row.classes[k];
             steps_[m++] = -step;
             target_step += step;
-            squares += step * step;
+            squares += step * step * curvature(row, row.classes[k]);
             gain += step * row.g[k];
         }
         if (row.target_active && target_step != 0.0) {
             moved_[m] = state_.y[i];
             steps_[m++] = target_step;
-            squares += target_step * target_step;
+            squares += target_step * target_step * (has_class_scales<Problem> ? row.target_curvature : 1.0);
             gain -= target_step * row.g_target;
         }
-        state_.dual += gain - 0.5 * row.q * squares;
+        state_.dual += gain - 0.5 * (has_class_scales<Problem> ? 1.0 : row.q) * squares;
         state_.weights.add(i, moved_.data(), steps_.data(), m);
+    }
+
+    // of a class, in units of q unless there are class scales
+    static double curvature(const RowView& row, Index k) {
+        if constexpr (has_class_scales<Problem>) return row.curvature(k);
+        return 1.0;
     }
 
     // Writes the list back. A row looks at every class until enough have dropped to make a list pay.

@@ -22,13 +22,15 @@ struct DualState {
     const Index* y;
     const double* cost;  // u_i = C v_i
     Intercept intercept;
+    ClassScales scales;  // empty unless the row problem has them: then the penalty is sum_k |w_k|^2 / (2 beta_k)
     Weights<Rows> weights;
     DualRows duals;
     std::vector<double> q;    // curvature of a row's sub-problem: |x_i|^2, with an intercept |x_i - m|^2 + 1/rho
+    bool squared = false;     // a squared hinge: the dual value has the terms -(sum_l a_il)^2 / (4 u_i)
     double dual = 0.0;        // dual objective (of the proximal problem, with an intercept), updated step by step
 
     DualState(Rows the_rows, const Index* targets, const double* costs)
-        : rows(the_rows), y(targets), cost(costs), weights(rows, intercept), duals(rows.n_rows(), rows.n_classes()),
+        : rows(the_rows), y(targets), cost(costs), weights(rows, intercept, scales), duals(rows.n_rows(), rows.n_classes()),
           q(rows.n_rows()) {
         if (n_rows() > 0xffffffffu) throw std::length_error("more than 4294967295 rows");
         for (Size i = 0; i < n_rows(); ++i) q[i] = rows.squared_norm(i);
@@ -62,15 +64,25 @@ struct DualState {
         if (count > 0) weights.add(i, moved.data(), steps.data(), count + 1);
     }
 
-    // sum_i sum_l a_il
+    // sum_i sum_l a_il, for a squared hinge less (sum_l a_il)^2 / (4 u_i)
     double dual_sum() const {
-        double sum = 0.0;
+        double total = 0.0;
         for (Size i = 0; i < n_rows(); ++i) {
             const auto& slot = duals.slot(i);
             const double* a = duals.values(slot);
+            double sum = 0.0;
             for (Index k = 0; k < slot.count; ++k) sum += a[k];
+            total += squared ? sum - sum * sum / (4.0 * cost[i]) : sum;
         }
-        return sum;
+        return total;
+    }
+
+    // New class scales, given the squared norms of the vectors v_k - s_k m as they are now.
+    void rescale(const double* to, const double* squared_norms) {
+        for (Size k = 0; k < n_classes(); ++k) {
+            dual += 0.5 * (scales[k] - to[k]) * squared_norms[k];
+            scales[k] = to[k];
+        }
     }
 
     // flows[y][l] = sum of a_il over the rows of class y
@@ -88,14 +100,16 @@ struct DualState {
 
     struct Scaled {
         double room, sum, squared_norm;  // largest t <= 1 that keeps t a' feasible; sum a'; |W|^2 of a'
+        double squares;                  // of a squared hinge: sum_i (sum_l a'_il)^2 / (2 u_i)
+        std::vector<double> norms;       // with class scales: squared norms of the vectors v_k - s_k m of a'
     };
 
     // The duals a'_il = factors[y_i][l] a_il, seen without changing the iterate.
     template <class Problem>
     Scaled scaled(const double* factors, const Poll& poll) const {
         const Size c = n_classes();
-        Weights<Rows> machine(rows, intercept);
-        Scaled out{1.0, 0.0, 0.0};
+        Weights<Rows> machine(rows, intercept, scales);
+        Scaled out{1.0, 0.0, 0.0, 0.0, {}};
         std::vector<double> a(c), steps(c);
         std::vector<Index> classes(c);
         for (Size i = 0; i < n_rows(); ++i) {
@@ -114,8 +128,10 @@ struct DualState {
             machine.add(i, classes.data(), steps.data(), count + 1);
             out.room = std::min(out.room, Problem::room(a.data(), count, cost[i]));
             out.sum += sum;
+            if (squared) out.squares += sum * sum / (2.0 * cost[i]);
             if ((i & 63) == 0) poll();
         }
+        if (!scales.empty()) out.norms = machine.squared_norms();
         out.squared_norm = machine.squared_norm();
         return out;
     }

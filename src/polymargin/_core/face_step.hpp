@@ -30,8 +30,12 @@ public:
         if (rows_.empty()) return 0;
         const Size iterations = std::min<Size>(max_iterations, budget / (2 * rows_.size()));
         if (iterations < min_iterations) return 0;
-        if (!direction_) direction_ = std::make_unique<Weights<Rows>>(state_.rows, state_.intercept);
+        if (!direction_) direction_ = std::make_unique<Weights<Rows>>(state_.rows, state_.intercept, state_.scales);
         slopes_of(state_.weights, 1.0, r_, poll);
+        if constexpr (has_squared_loss<Problem>) {
+            for (Size k = 0; k < p_.size(); ++k) p_[k] = state_.duals.value_at(position_[k]);
+            subtract_own_slopes(p_, r_);
+        }
         gradient_ = r_;
         conjugate_gradients(iterations, poll);
         project();
@@ -116,8 +120,54 @@ private:
         }
     }
 
+    // A squared hinge adds (sum p)^2 / (4 u) of every row to the quadratic: its part of the slopes.
+    void subtract_own_slopes(const std::vector<double>& p, std::vector<double>& slopes) const {
+        for (const FaceRow& f : rows_) {
+            double sum = 0.0;
+            for (Size k = f.begin; k < f.end; ++k) sum += p[k];
+            for (Size k = f.begin; k < f.end; ++k) slopes[k] -= 0.5 * sum / state_.cost[f.row];
+        }
+    }
+    double own_curvature(const std::vector<double>& p) const {
+        double total = 0.0;
+        for (const FaceRow& f : rows_) {
+            double sum = 0.0;
+            for (Size k = f.begin; k < f.end; ++k) sum += p[k];
+            total += 0.5 * sum * sum / state_.cost[f.row];
+        }
+        return total;
+    }
+
+    double curvature(Size i, Index k) const {
+        const double inverse_rho = state_.intercept.inverse_rho;
+        return state_.scales[static_cast<Size>(k)] * (state_.q[i] - inverse_rho) + inverse_rho;
+    }
+
+    // With class scales: open rows have the block D + h_y 11', closed ones J D J, D diagonal and J minus the mean.
+    void scaled_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
+        for (const FaceRow& f : rows_) {
+            const double members = static_cast<double>(f.end - f.begin);
+            const double own = curvature(f.row, state_.y[f.row]) + (state_.squared ? 0.5 / state_.cost[f.row] : 0.0);
+            double sum = 0.0, inverses = 0.0;
+            for (Size k = f.begin; k < f.end; ++k) {
+                const double h = curvature(f.row, classes_[k]);
+                out[k] = inverse ? p[k] / h : h * p[k];
+                sum += f.closed || inverse ? out[k] : p[k];
+                inverses += 1.0 / h;
+            }
+            if (!inverse) {
+                const double shared = f.closed ? -sum / members : own * sum;
+                for (Size k = f.begin; k < f.end; ++k) out[k] += shared;
+            } else {
+                const double shared = f.closed ? sum / inverses : own * sum / (1.0 + own * inverses);
+                for (Size k = f.begin; k < f.end; ++k) out[k] -= shared / curvature(f.row, classes_[k]);
+            }
+        }
+    }
+
     // out = B p or B^-1 p, row by row
     void blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
+        if constexpr (has_class_scales<Problem>) return scaled_blocks(p, out, inverse);
         for (const FaceRow& f : rows_) {
             double sum = 0.0;
             for (Size k = f.begin; k < f.end; ++k) sum += p[k];
@@ -142,6 +192,7 @@ private:
         for (Size k = 0; k < iterations && rz > enough; ++k) {
             machine_of(p_, poll);
             slopes_of(*direction_, 0.0, hp_, poll);
+            if constexpr (has_squared_loss<Problem>) subtract_own_slopes(p_, hp_);
             blocks(p_, z_, false);
             // slopes fall along a direction: the machine's scores enter the Hessian with the opposite sign
             for (Size j = 0; j < hp_.size(); ++j) hp_[j] = damping_ * z_[j] - hp_[j];
@@ -173,15 +224,16 @@ private:
 
     void apply(const Poll& poll) {
         machine_of(x_, poll);
-        const double slope = dot(gradient_, x_), curvature = direction_->proximal_norm();
-        if (!(slope > 0.0) || !(curvature > 0.0)) {
+        const double slope = dot(gradient_, x_);
+        const double bend = direction_->proximal_norm() + (has_squared_loss<Problem> ? own_curvature(x_) : 0.0);
+        if (!(slope > 0.0) || !(bend > 0.0)) {
             damping_ *= 3.0;
             return;
         }
-        const double t = std::min(1.0, slope / curvature);
+        const double t = std::min(1.0, slope / bend);
         for (Size k = 0; k < x_.size(); ++k) state_.duals.value_at(position_[k]) += t * x_[k];
         state_.weights.add(t, *direction_);
-        state_.dual += t * slope - 0.5 * t * t * curvature;
+        state_.dual += t * slope - 0.5 * t * t * bend;
         if (t > 0.8) damping_ *= 0.5;
         if (t < 0.4) damping_ *= 3.0;
     }

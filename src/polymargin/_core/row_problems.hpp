@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "rows.hpp"
 
@@ -39,6 +40,12 @@ struct RowView {
     Size n_parked;
     bool narrowed;           // the list holds only some of the classes the row looks at
 
+    // only for problems with class scales, whose curvature differs from class to class (scaled_crammer_singer.hpp)
+    const double* scales = nullptr;
+    double inverse_rho = 0.0, target_curvature = 0.0;
+
+    double curvature(Index k) const { return scales[k] * (q - inverse_rho) + inverse_rho; }
+
     void keep(Size to, Size from) {
         classes[to] = classes[from];
         a[to] = a[from];
@@ -51,6 +58,14 @@ struct RowView {
 struct Assessment {
     double gap, violation;
 };
+
+// Marks of row problems: class scales beta_k; a squared loss, which adds (sum_l a_l)^2 / (4 u) to the dual's quadratic.
+struct WithClassScales {};
+struct WithSquaredLoss {};
+template <class Problem>
+constexpr bool has_class_scales = std::is_base_of_v<WithClassScales, Problem>;
+template <class Problem>
+constexpr bool has_squared_loss = std::is_base_of_v<WithSquaredLoss, Problem>;
 
 struct CrammerSinger {
 

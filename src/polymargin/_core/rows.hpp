@@ -129,6 +129,14 @@ public:
         }
     }
 
+    // out_k += |v_k|^2
+    void add_squares(const double* V, double* out) const {
+        for (Size k = 0; k < c_; ++k) {
+            const double* v = V + k * stride_;
+            for (Size j = 0; j < d_; ++j) out[k] += v[j] * v[j];
+        }
+    }
+
 private:
     const T* row(Size i) const { return data_ + i * d_; }
 
@@ -218,6 +226,13 @@ public:
             case 2: add_picked<2>(V, i, classes + k, steps + k); break;
             case 1: add_picked<1>(V, i, classes + k, steps + k); break;
             default: break;
+        }
+    }
+
+    // out_k += |v_k|^2
+    void add_squares(const double* V, double* out) const {
+        for (Size j = 0; j < d_; ++j, V += stride_) {
+            for (Size k = 0; k < c_; ++k) out[k] += V[k] * V[k];
         }
     }
 

@@ -10,6 +10,13 @@
 //
 // Moving `centre` to centre + s / rho and ascending again converges to s = 0, the constraint of the machine with a free
 // intercept.
+//
+// With class scales beta (the penalty is sum_k |w_k|^2 / (2 beta_k)) the vectors v_k stay sums of rows and the machine is
+//
+//   w_k      = beta_k (v_k - s_k m)
+//   score_ik = beta_k (v_k . x_i + s_k (|m|^2 - p_i) - t_k) + s_k / rho + centre_k
+//
+// so that new scales cost c numbers, not a pass over the vectors.
 #pragma once
 
 #include <vector>
@@ -43,11 +50,13 @@ struct Intercept {
     }
 };
 
+using ClassScales = std::vector<double>;  // beta_k > 0, or empty: all 1
+
 template <class Rows>
 class Weights {
 public:
-    Weights(const Rows& rows, const Intercept& intercept)
-        : rows_(rows), intercept_(intercept), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
+    Weights(const Rows& rows, const Intercept& intercept, const ClassScales& scales)
+        : rows_(rows), intercept_(intercept), scales_(scales), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
           means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0), every_(padded(rows.n_classes())) {}
 
     void clear() {
@@ -60,12 +69,20 @@ public:
     // `out` has room for the padded number of classes.
     void all_scores(Size i, double* out) const {
         rows_.all_scores(V_.data(), i, out);
+        if (!scales_.empty()) {
+            for (Size k = 0; k < scales_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
+            return;
+        }
         if (!intercept_.on) return;
         for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
     }
 
     void scores(Size i, const Index* classes, Size count, double* out) {
         rows_.scores(V_.data(), i, classes, count, out, every_.data());
+        if (!scales_.empty()) {
+            for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
+            return;
+        }
         if (!intercept_.on) return;
         for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
     }
@@ -89,9 +106,25 @@ public:
         }
     }
 
-    // |W|^2
+    // |v_k - s_k m|^2 of every class, whatever the scales
+    std::vector<double> squared_norms() const {
+        std::vector<double> out(sums_.size(), 0.0);
+        rows_.add_squares(V_.data(), out.data());
+        for (Size k = 0; k < out.size(); ++k) {
+            out[k] += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
+            out[k] = out[k] > 0.0 ? out[k] : 0.0;
+        }
+        return out;
+    }
+
+    // |W|^2; with class scales sum_k |w_k|^2 / beta_k
     double squared_norm() const {
         double sum = 0.0;
+        if (!scales_.empty()) {
+            const std::vector<double> norms = squared_norms();
+            for (Size k = 0; k < norms.size(); ++k) sum += scales_[k] * norms[k];
+            return sum;
+        }
         for (Size k = 0; k < V_.size(); ++k) sum += V_[k] * V_[k];
         for (Size k = 0; k < sums_.size(); ++k) sum += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
         return sum;
@@ -106,14 +139,14 @@ public:
 
     double weight(Size feature, Size k) const {
         const double v = V_[rows_.weight_position(feature, k)];
-        return intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v;
+        return (intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v) * scale(k);
     }
 
     // b in the user's coordinates
     double intercept(Size k) const {
         if (!intercept_.on) return 0.0;
         const double w_dot_mean = means_[k] - sums_[k] * intercept_.mean_norm;
-        return centre_[k] + sums_[k] * intercept_.inverse_rho - w_dot_mean;
+        return centre_[k] + sums_[k] * intercept_.inverse_rho - scale(k) * w_dot_mean;
     }
 
     std::vector<double>& centre() { return centre_; }
@@ -121,6 +154,15 @@ public:
     const std::vector<double>& sums() const { return sums_; }
 
 private:
+    double scale(Size k) const { return scales_.empty() ? 1.0 : scales_[k]; }
+
+    // the score, given v_k . x_i
+    double scaled_score(Size i, Size k, double inner) const {
+        if (!intercept_.on) return scales_[k] * inner;
+        const double centred = inner + sums_[k] * (intercept_.mean_norm - intercept_.mean_dot[i]) - means_[k];
+        return scales_[k] * centred + sums_[k] * intercept_.inverse_rho + centre_[k];
+    }
+
     double offset(Size i, Size k) const {
         const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
         return sums_[k] * reach + (centre_[k] - means_[k]);
@@ -128,6 +170,7 @@ private:
 
     const Rows& rows_;
     const Intercept& intercept_;
+    const ClassScales& scales_;
     Buffer V_;
     std::vector<double> sums_, means_, centre_;
     std::vector<double> every_;

@@ -3,8 +3,9 @@
 from typing import Any
 
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin.estimators.lp_norm import LpNormSVC
 
-__all__ = ["CrammerSingerSVC", "WestonWatkinsSVC"]
+__all__ = ["CrammerSingerSVC", "LpNormSVC", "WestonWatkinsSVC"]
 
 
 def machines() -> dict[str, type[Any]]:

@@ -53,11 +53,11 @@ def solve_and_expand(
         left -= solution.certificate.n_iter
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b, solution.scales)
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(duals, solution.machine.b)
+        start = WarmStart(duals, solution.machine.b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best, mapping)
@@ -65,8 +65,10 @@ def solve_and_expand(
     return solution._replace(certificate=certificate), expansion
 
 
-def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array) -> Expansion:
+def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array, scales: Array | None) -> Expansion:
     support, tau = signed_duals(duals, problem.y, problem.n_classes)
+    if scales is not None:
+        tau *= scales
     W = np.asarray(problem.X[support].T @ tau, dtype=np.float64)
     return Expansion(support, tau, b, problem.penalty.value(W), problem.primal(W, b))
 

@@ -2,10 +2,12 @@
 
 from polymargin.losses.base import ScoreLoss
 from polymargin.losses.hinge import CrammerSingerHinge, WestonWatkinsHinge
+from polymargin.losses.squared_hinge import SquaredCrammerSingerHinge
 
 LOSSES: dict[str, type[ScoreLoss]] = {
     "crammer_singer": CrammerSingerHinge,
+    "squared_crammer_singer": SquaredCrammerSingerHinge,
     "weston_watkins": WestonWatkinsHinge,
 }
 
-__all__ = ["LOSSES", "CrammerSingerHinge", "ScoreLoss", "WestonWatkinsHinge"]
+__all__ = ["LOSSES", "CrammerSingerHinge", "ScoreLoss", "SquaredCrammerSingerHinge", "WestonWatkinsHinge"]

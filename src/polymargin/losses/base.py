@@ -25,6 +25,8 @@ class ScoreLoss(abc.ABC):
         Whether the gradient is continuous.
     row_problem : str or None
         Name of the exact row sub-problem in the core's dual loop, None if it has none.
+    scaled_row_problem : str or None
+        The same for machines with class scales, ``w_k = beta_k sum_i tau_ik x_i``.
     interior_block : str or None
         Name of the slack block in the interior point, None if it has none.
     """
@@ -32,6 +34,7 @@ class ScoreLoss(abc.ABC):
     name: ClassVar[str]
     smooth: ClassVar[bool] = False
     row_problem: ClassVar[str | None] = None
+    scaled_row_problem: ClassVar[str | None] = None
     interior_block: ClassVar[str | None] = None
 
     @abc.abstractmethod

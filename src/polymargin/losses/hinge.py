@@ -14,6 +14,7 @@ class CrammerSingerHinge(ScoreLoss):
 
     name = "Crammer-Singer hinge"
     row_problem = interior_block = "crammer_singer"
+    scaled_row_problem = "scaled_crammer_singer"
 
     def value(self, S: Array, y: Classes) -> Array:
         own, others = own_and_others(S, y)

@@ -125,8 +125,11 @@ class Block(Protocol):
     def intercept_slacks(self, S: Array) -> Array:
         """(c, c): how far b_k - b_l may grow with all terms still at the pieces that carry multipliers."""
 
-    def face(self) -> Face:
-        """The face of the dual polytope the iterate tends to."""
+    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
+        """(c,): bound of the weighted mean of 1 - (s_y - s_l), for any l, over the rows of a class if F <= primal."""
+
+    def face(self) -> Face | None:
+        """The face of the dual polytope the iterate tends to, None if it cannot be solved on."""
 
     def face_gaps(self, face: Face, S: Array) -> Array:
         """E of the free pieces minus E of their leading pieces: 0 at the optimum."""
@@ -142,6 +145,7 @@ class MaxTerms:
     piece_class: Labels  # class whose score a piece raises; s_y for the constant piece
     weight: Array  # u
     direction: Direction  # of A, f and t
+    rest: Array | float = 0.0  # what the shares leave to the curvature of the loss itself
 
     def __init__(self, y: Labels, n_classes: int, proximal: Array) -> None:
         # In the Newton system f may deviate by proximal * dA. That bounds theta, and with it the condition
@@ -173,6 +177,9 @@ class MaxTerms:
         self.E = self.lift(S)
         self.E += self.offset
         return float((self.weight * self.E.max(axis=0)).sum())
+
+    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
+        return primal / class_cost
 
     def complementarity(self) -> float:
         return float(np.vdot(self.A, self.f))
@@ -208,7 +215,7 @@ class MaxTerms:
         # Relative to the piece with the largest theta, which would multiply the rounding of its own dE.
         lead = dE.ravel()[self.lead].reshape(self.total.shape)
         dE -= lead
-        ahead = self.level + (self.share * dE).sum(axis=0)
+        ahead = self.level + (self.share * dE).sum(axis=0) - self.rest * lead
         df = ahead - dE
         dA = self.q - self.theta * df
         df += self.residual
@@ -244,7 +251,7 @@ class MaxTerms:
         """Pieces with multipliers at the optimum: their share of the weight exceeds their slack."""
         return np.greater(self.A, self.f * self.weight)
 
-    def face(self) -> Face:
+    def face(self) -> Face | None:
         n_terms, n = self.t.size, self.y.size
         A = np.where(self._carrying(), self.A, 0.0)
         lead = A.argmax(axis=0).ravel() * n_terms + np.arange(n_terms)
@@ -307,6 +314,51 @@ class CrammerSinger(MaxTerms):
         return slacks
 
 
+class SquaredCrammerSinger(CrammerSinger):
+    """``sum_i u_i t_i^2`` with ``t_i = max_l (1[l != y] + s_l - s_y)``: ``sum_l A_l = 2 u t``, and t adds 2u to the Hessian.
+
+    A row's Hessian is ``diag(theta) - theta theta'/(sum(theta) + 2u)``: a mesh, and a star for what 2u leaves.
+    """
+
+    def start(self, S: Array) -> None:
+        super().start(S)
+        self.A *= 2.0 * self.t
+
+    def loss(self, S: Array) -> float:
+        super().loss(S)
+        return float(self.weight @ self.E.max(axis=0) ** 2)
+
+    def gain(self, tau: Array) -> float:
+        own = tau.ravel()[self.own]
+        return float((own - own**2 / (4.0 * self.weight)).sum())
+
+    def linearise(self) -> tuple[Array | None, Array | None]:
+        super().linearise()
+        self.short = 2.0 * self.weight * self.t - self.A.sum(axis=0)
+        self.total = self.total + 2.0 * self.weight
+        self.share = self.theta / self.total
+        self.rest = 2.0 * self.weight / self.total
+        return self.edges()
+
+    def edges(self) -> tuple[Array | None, Array | None]:
+        return self.theta / np.sqrt(self.total), self.theta * self.rest
+
+    def clip(self, a: Array) -> Array:
+        return np.maximum(a, 0.0)
+
+    def room(self, a: Array) -> float:
+        return np.inf
+
+    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
+        return np.sqrt(primal / class_cost)  # the mean of squares is no less than the square of the mean
+
+    def intercept_slacks(self, S: Array) -> Array:
+        return np.full((self.shape[0],) * 2, np.inf)
+
+    def face(self) -> Face | None:
+        return None
+
+
 class WestonWatkins(MaxTerms):
     """``sum_i u_i sum_{l != y} max(1 + s_il - s_iy, 0)``; ``A[0]`` are the duals a, ``A[1] = u - a``."""
 
@@ -354,11 +406,14 @@ class WestonWatkins(MaxTerms):
 
 BLOCKS: dict[str, type[CrammerSinger] | type[WestonWatkins]] = {
     "crammer_singer": CrammerSinger,
+    "squared_crammer_singer": SquaredCrammerSinger,
     "weston_watkins": WestonWatkins,
 }
 
 
-def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n_penalised: int) -> Array:
+def assemble(
+    T: Array, starts: Labels, mesh: Array | None, star: Array | None, n_penalised: int, scales: Array | None = None
+) -> Array:
     """Newton matrix ``penalty + sum_i M_i (x) x_i x_i'`` with the last class grounded.
 
     All of it is a Laplacian on the classes, so the Gram matrices between two classes determine it.
@@ -370,6 +425,7 @@ def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n
     mesh : (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``
     star : (c, n) or None; row i has edges (y_i, l) of weight ``star[l, i]``
     n_penalised : the first so many coordinates carry the penalty, the others are intercepts
+    scales : (c,) class scales beta of the penalty, None for 1
 
     Returns
     -------
@@ -396,8 +452,9 @@ def assemble(T: Array, starts: Labels, mesh: Array | None, star: Array | None, n
     for k in range(c - 1):  # the rows of a Laplacian sum to zero
         laplacian[k, :, k] = grams[k, :, :k].sum(axis=1) + grams[k + 1 :, :, k].sum(axis=0)
     penalty = np.einsum("kjlj->klj", laplacian)[:, :, :n_penalised]
-    penalty -= 1.0 / c
-    np.einsum("kkj->kj", penalty)[:] += 1.0
+    shares = np.ones(c) if scales is None else 1.0 / scales
+    penalty -= (np.outer(shares, shares) / shares.sum())[:-1, :-1, None]
+    np.einsum("kkj->kj", penalty)[:] += shares[:-1, None]
     return H
 
 

@@ -27,7 +27,7 @@ def solve(
     start: WarmStart | None = None,
 ) -> Solution:
     """Solves `problem` to ``ledger.tol`` with the method that suits its size and the tolerance."""
-    patience = min(max_iter, _patience(problem))
+    patience = min(max_iter, interior_point_patience(problem))
     solution = dual_ascent(problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start)
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left == 0:
@@ -35,8 +35,8 @@ def solve(
     return _finish_with_interior_point(problem, ledger, left, solution)
 
 
-def _patience(problem: Problem) -> int:
-    """Epochs to try before an interior point: about as much work as that would be; unlimited if that cannot be used."""
+def interior_point_patience(problem: Problem, solves: int = 1) -> int:
+    """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
     n, c = problem.n_rows, problem.n_classes
     rank = min(n, problem.n_features)
     unknowns = (rank + 1) * c
@@ -44,7 +44,7 @@ def _patience(problem: Problem) -> int:
         return np.iinfo(np.int32).max
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
     epoch = 4 * n * max(1, problem.n_features) * c
-    return 200 + int(_NEWTON_STEPS * newton_step / epoch)
+    return 200 + int(solves * _NEWTON_STEPS * newton_step / epoch)
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
@@ -73,10 +73,11 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
     if result.primal >= so_far.machine.primal:
         return so_far._replace(certificate=certificate)
-    return Solution(Machine(result.W, result.b, result.primal), _sparse(result.a), certificate)
+    return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate)
 
 
-def _sparse(a: np.ndarray) -> SparseDuals:
+def sparse_duals(a: np.ndarray) -> SparseDuals:
+    """The non-zero entries of duals ``(n, c)``."""
     rows, classes = np.nonzero(a)
     starts = np.zeros(len(a) + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=len(a)), out=starts[1:])

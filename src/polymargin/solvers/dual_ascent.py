@@ -42,18 +42,23 @@ class Machine(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate."""
+    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate.
+
+    With class scales beta the duals make the machine ``w_k = beta_k sum_i tau_ik x_i``.
+    """
 
     machine: Machine
     duals: SparseDuals | None
     certificate: Certificate
+    scales: Array | None = None
 
 
 class WarmStart(NamedTuple):
-    """Feasible duals and offsets to start from."""
+    """Feasible duals and offsets to start from, and class scales of machines that have them."""
 
     duals: SparseDuals
     b: Array
+    scales: Array | None = None
 
 
 def dual_ascent(
@@ -118,13 +123,13 @@ def _with_free_intercept(
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
     The centres form a fixed-point iteration in c numbers, which Anderson's extrapolation shortens.
     """
-    means, mean_square = _centre_and_spread(problem.X)
+    means, mean_square = centre_and_spread(problem.X)
     inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
     loop.start_intercept(means, inverse_rho)
     if start is not None:
         loop.set_duals(*start.duals)
         loop.move_centre(start.b + means @ loop.weights())
-    extrapolate = _Anderson()
+    extrapolate = Anderson()
     best = None
     outer = next_check = 0
     while True:
@@ -151,11 +156,11 @@ def _balanced_dual(loop: Any) -> float:
     point of the ray.
     """
     room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
-    t = _best_multiple(room, total, squared_norm)
+    t = best_multiple(room, total, squared_norm)
     return t * total - 0.5 * t * t * squared_norm
 
 
-def _best_multiple(room: float, total: float, squared_norm: float) -> float:
+def best_multiple(room: float, total: float, squared_norm: float) -> float:
     """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
     return min(room, total / squared_norm) if squared_norm > 0.0 else room
 
@@ -163,12 +168,12 @@ def _best_multiple(room: float, total: float, squared_norm: float) -> float:
 def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDuals:
     """The repaired duals themselves: those whose value is the bound."""
     factors = balancing_factors(loop.flows())
-    t = _best_multiple(*loop.scaled(factors))
+    t = best_multiple(*loop.scaled(factors))
     rows = np.repeat(np.arange(len(y)), np.diff(duals.starts))
     return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
 
 
-def _centre_and_spread(X: Any) -> tuple[Array, float]:
+def centre_and_spread(X: Any) -> tuple[Array, float]:
     """Column means and the mean squared distance of the rows from them.
 
     The means only precondition, so the precision of X is enough for them.
@@ -188,7 +193,7 @@ def _slices(n: int, step: int = 4096) -> list[slice]:
     return [slice(i, i + step) for i in range(0, n, step)]
 
 
-class _Anderson:
+class Anderson:
     """Anderson's extrapolation (type II) of the fixed-point iteration ``x <- x + f(x)`` with a short memory.
 
     A proposal many times longer than the plain step is distrusted and replaced by it.

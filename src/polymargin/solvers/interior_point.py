@@ -16,6 +16,9 @@ Slacks and multipliers are eliminated row by row (``_interior_blocks.py``). What
 the classes, and on ``sum_k w_k = 0`` the penalty is the Laplacian of the complete graph with edges 1/c. The
 last class can be grounded (w = 0, b = 0) and the solution shifted to ``sum_k w_k = sum_k b_k = 0``.
 
+With class scales ``beta`` the penalty is ``sum_k ||w_k||^2 / (2 beta_k)`` and ``w_k = beta_k X' tau_k``. Then
+``sum_k w_k / beta_k = 0``, and there the penalty is the Laplacian with edges ``1/(beta_k beta_l sum_j 1/beta_j)``.
+
 Every iterate is certified: F is evaluated with the exact hinge, and a dual whose columns sum to ``r != 0`` is
 charged ``1/2 ||r||_1`` times a bound of the spread of the optimal b: `dual` never exceeds the optimum. In the
 end the optimality conditions are solved on the face the iterates tend to: W is then exact to rounding.
@@ -49,7 +52,7 @@ PATIENCE = 6  # iterations without halving the gap, once rounding dominates
 class InteriorPointResult(NamedTuple):
     """Coefficients, duals and certificate; ``primal`` and ``dual`` are the values of the arrays returned."""
 
-    W: Array  # (d, c), sum_k w_k = 0
+    W: Array  # (d, c), sum_k w_k / beta_k = 0
     b: Array  # (c,), sum_k b_k = 0
     a: Array  # (n, c), a[i, y_i] = 0
     primal: float
@@ -68,6 +71,7 @@ def interior_point(
     tol: float,
     max_iter: int,
     on_iteration: Callable[[float, float], None] | None = None,
+    scales: Array | None = None,
 ) -> InteriorPointResult:
     """Minimise F until ``primal - dual <= tol * |primal|``, `max_iter` steps, or rounding stops the progress.
 
@@ -83,6 +87,7 @@ def interior_point(
     tol : relative duality gap
     max_iter : hard limit of Newton steps
     on_iteration : called as ``on_iteration(primal, dual)`` with the best values so far; may raise to stop
+    scales : (n_classes,) positive class scales beta, None for 1
 
     Notes
     -----
@@ -101,7 +106,8 @@ def interior_point(
     if order.size == 0 or classes.size < 2:
         b[classes] = 1.0  # one class at most: a margin of 1 for nothing
         return InteriorPointResult(W, b - b.mean(), a, 0.0, 0.0, 0)
-    rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], classes.size, fit_intercept)
+    scales = np.ones(n_classes) if scales is None else scales
+    rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], scales[classes], fit_intercept)
     slacks = BLOCKS[block](rows.y, rows.cost, classes.size, _proximal(rows))
     best = _follow_central_path(rows, slacks, tol, max_iter, on_iteration)
     with np.errstate(all="ignore"):  # a wrong face may lead anywhere: it is not accepted
@@ -135,14 +141,16 @@ class _Rows(NamedTuple):
     class_cost: Array
     class_mean: Array  # (c, p), in centred coordinates
     largest_mean: float  # max_k ||class_mean_k||
-    largest_norm: float  # max_i ||x_i||^2
+    largest_norm: float  # max_i ||x_i||^2 beta_k
+    scales: Array  # (c,)
 
     @property
     def has_intercept(self) -> bool:
         return self.T.shape[0] > self.n_penalised
 
 
-def _rows(X: Any, y: Labels, cost: Array, n_classes: int, fit_intercept: bool) -> _Rows:
+def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool) -> _Rows:
+    n_classes = scales.size
     # The mean is weighted: repeating a row and doubling its cost are the same problem.
     mean = cost @ X / cost.sum() if fit_intercept else np.zeros(X.shape[1])
     Z, back = _coordinates(X, mean)
@@ -156,8 +164,8 @@ def _rows(X: Any, y: Labels, cost: Array, n_classes: int, fit_intercept: bool) -
     means = np.array([cost[i:j] @ Z[i:j] for i, j in pairwise(starts)])
     means /= np.where(class_cost > 0.0, class_cost, 1.0)[:, None]
     largest_mean = float(np.sqrt(np.square(means).sum(axis=1).max()))
-    own, largest_norm = y * n + np.arange(n), float(np.square(T).sum(axis=0).max())
-    geometry = (starts, class_cost, means, largest_mean, largest_norm)
+    own, largest_norm = y * n + np.arange(n), float(np.square(T).sum(axis=0).max() * scales.max())
+    geometry = (starts, class_cost, means, largest_mean, largest_norm, scales)
     return _Rows(X, y, cost, n_classes, mean, T, p, back, own, *geometry)
 
 
@@ -266,9 +274,10 @@ def _start(rows: _Rows) -> Array:
     """Best point on the ray of the balanced duals a_il ~ u_i * (cost of class l): scores of a fair size."""
     tau = np.outer(rows.class_cost / -rows.class_cost.sum(), rows.cost)
     tau.ravel()[rows.own] += rows.cost
-    V = tau @ rows.T.T
-    V[:, rows.n_penalised :] = 0.0
-    squared = float(np.vdot(V, V))
+    Z = tau @ rows.T.T
+    Z[:, rows.n_penalised :] = 0.0
+    V = rows.scales[:, None] * Z
+    squared = float(np.vdot(Z, V))
     return V * min(1.0, float(tau.ravel()[rows.own].sum()) / squared) if squared > 0.0 else V
 
 
@@ -281,44 +290,46 @@ def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
     Z, dual = _dual(rows, block, tau, best.V, best.primal)
     if dual > best.dual:
         best.dual, best.tau = dual, tau
-    Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised]
+    Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
     return Z
 
 
 def _primal(rows: _Rows, block: Block, V: Array) -> float:
     W = V[:, : rows.n_penalised]
-    return 0.5 * float(np.vdot(W, W)) + block.loss(V @ rows.T)
+    return 0.5 * float(np.vdot(W, W / rows.scales[:, None])) + block.loss(V @ rows.T)
 
 
 def _dual(rows: _Rows, block: Block, tau: Array, V: Array, primal: float) -> tuple[Array, float]:
     """tau X, (c, q), and the dual value; `primal` is F at V."""
     Z = tau @ rows.T.T
     W, r = Z[:, : rows.n_penalised], Z[:, rows.n_penalised :]
-    dual = block.gain(tau) - 0.5 * float(np.vdot(W, W))
-    return Z, dual - _imbalance(rows, r, dual, V, primal)
+    dual = block.gain(tau) - 0.5 * float(np.vdot(W, rows.scales[:, None] * W))
+    return Z, dual - _imbalance(rows, block, r, dual, V, primal)
 
 
-def _imbalance(rows: _Rows, r: Array, dual: float, V: Array, primal: float) -> float:
+def _imbalance(rows: _Rows, block: Block, r: Array, dual: float, V: Array, primal: float) -> float:
     """How much too large the dual value may be if sum_i tau_i = r: r'b* <= 1/2 ||r||_1 (max b* - min b*).
 
     At the optimum the rows of class y, with mean x_y and total cost U_y, lose at most `primal`, so that
     ``b*_l - b*_y <= primal/U_y - 1 + (w*_y - w*_l)'x_y``. With w in place of w* the last term changes by at
-    most ``2 e ||x_y||``, ``e^2 = primal - F*``, as F is strongly convex in W: a quadratic inequality for e.
+    most ``2 e ||x_y|| sqrt(max beta)``, ``e^2 = primal - F*``, as F is strongly convex in W: a quadratic
+    inequality for e.
     """
     if not r.size:
         return 0.0
     size = float(np.abs(r).sum())
     scores = V[:, : rows.n_penalised] @ rows.class_mean.T  # of the means, one per column
-    spread = primal / rows.class_cost - 1.0 + (scores.diagonal() - scores.min(axis=0))
+    spread = block.mean_hinge(primal, rows.class_cost) - 1.0 + (scores.diagonal() - scores.min(axis=0))
     charge = 0.5 * size * max(0.0, float(spread.max()))
-    slope = size * rows.largest_mean
+    slope = size * rows.largest_mean * math.sqrt(rows.scales.max())
     return charge + 0.5 * slope * (slope + math.sqrt(slope**2 + 4.0 * max(0.0, primal - dual + charge)))
 
 
 def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, float]:
     """Predictor, corrector and as many centrality correctors as pay; the block keeps its share of it."""
     mesh, star = block.linearise()
-    solve = _factorise(assemble(rows.T, rows.starts, mesh, star, rows.n_penalised), residual.shape)
+    H = assemble(rows.T, rows.starts, mesh, star, rows.n_penalised, rows.scales)
+    solve = _factorise(H, residual.shape, rows)
 
     def newton(target: Array | float) -> Array:
         dV = solve(block.aim(target) @ rows.T.T + residual)
@@ -343,7 +354,7 @@ def _newton_step(rows: _Rows, block: Block, residual: Array) -> tuple[Array, flo
     return dV, min(1.0, TO_BOUNDARY * longest)
 
 
-def _factorise(H: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
+def _factorise(H: Array, shape: tuple[int, ...], rows: _Rows) -> Callable[[Array], Array]:
     """Solver of the grounded system; a ridge relative to the diagonal only if rounding made it indefinite."""
     diagonal, ridge = H.diagonal().copy(), 0.0
     while True:
@@ -358,7 +369,10 @@ def _factorise(H: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
     def solve(rhs: Array) -> Array:
         dV = np.zeros(shape)
         dV[:-1] = dpotrs(factor, rhs[:-1].ravel(), lower=0)[0].reshape(shape[0] - 1, shape[1])
-        dV -= dV.sum(axis=0) / shape[0]
+        shares = 1.0 / rows.scales
+        penalised = dV[:, : rows.n_penalised]
+        penalised -= shares @ penalised / shares.sum()
+        dV[:, rows.n_penalised :] -= dV[:, rows.n_penalised :].mean(axis=0)
         return dV
 
     return solve
@@ -375,21 +389,23 @@ def _polish(rows: _Rows, block: Block, best: _Best, tol: float) -> None:
     """
     assert best.V is not None
     face, p, V = block.face(), rows.n_penalised, best.V.copy()
-    m = face.free.size
+    if face is None:
+        return
+    m, beta = face.free.size, rows.scales[:, None]
     if m > max(500, V.size):  # not a face yet
         return
     N = np.zeros((m, rows.n_classes))
     N[np.arange(m), face.gains], N[np.arange(m), face.loses] = 1.0, -1.0
     x = rows.T[:p, face.row]
-    solve = face_solver((x.T @ x) * (N @ N.T), N if rows.has_intercept else N[:, :0])
+    solve = face_solver((x.T @ x) * (N @ (beta * N.T)), N if rows.has_intercept else N[:, :0])
     for _ in range(4 if m else 0):  # the first solves, the others refine
         Z = block.face_pull(face) @ rows.T.T
-        V[:, :p] = Z[:, :p]
+        V[:, :p] = beta * Z[:, :p]
         change, db = solve(block.face_gaps(face, V @ rows.T), Z[:, p:].ravel())
         face.shift(change)
         V[:, p:] += db.reshape(V[:, p:].shape)
     tau = block.face_pull(face, feasible=True)
-    V[:, :p] = (tau @ rows.T.T)[:, :p]
+    V[:, :p] = beta * (tau @ rows.T.T)[:, :p]
     primal = _primal(rows, block, V)
     _, dual = _dual(rows, block, tau, V, primal)
     if primal - dual <= max(best.gap, _tolerated(rows, tol * primal)):
@@ -420,10 +436,10 @@ def _certify(rows: _Rows, block: Block, best: _Best, tol: float) -> tuple[Array,
     """W, b and a for X as given, and the values of exactly these arrays."""
     assert best.V is not None and best.V_tau is not None and best.tau is not None
     p, c = rows.n_penalised, rows.n_classes
-    W = rows.back(best.V[:, :p], best.V_tau)
+    W = rows.back(best.V[:, :p] / rows.scales[:, None], best.V_tau) * rows.scales
     b = best.V[:, p] - rows.mean @ W if rows.has_intercept else np.zeros(c)
     # Active margins are 1 up to rounding, which costs u * eps each; a hair longer, W has them all at 1.
-    S, R = np.ascontiguousarray((rows.X @ W + b).T), 0.5 * float(np.vdot(W, W))
+    S, R = np.ascontiguousarray((rows.X @ W + b).T), 0.5 * float(np.vdot(W, W / rows.scales))
     primal, scale = min((t * t * R + block.loss(t * S), t) for t in (1.0, 1.0 + 16.0 * EPS))
     a = -best.tau
     a.ravel()[rows.own] = 0.0
@@ -445,5 +461,5 @@ def _dual_of(rows: _Rows, block: Block, a: Array, V: Array, primal: float) -> tu
     tau.ravel()[rows.own] = a.sum(axis=0)
     r = tau.sum(axis=1)
     Z = rows.X.T @ tau.T - np.outer(rows.mean, r)
-    dual = block.gain(tau) - 0.5 * float(np.vdot(Z, Z))
-    return dual - _imbalance(rows, r[: rows.n_classes * rows.has_intercept], dual, V, primal), r
+    dual = block.gain(tau) - 0.5 * float(np.vdot(Z, Z * rows.scales))
+    return dual - _imbalance(rows, block, r[: rows.n_classes * rows.has_intercept], dual, V, primal), r
