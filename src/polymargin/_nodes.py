@@ -170,10 +170,11 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 def _instance(node: Any, array: Any) -> Any:
     name, stored = node["class"], node["state"]
-    if name not in classes() or not isinstance(stored, dict):
+    if not isinstance(name, str) or not isinstance(stored, dict):
+        raise ModelFileError("the model file is damaged: an object has no class name or no attributes")
+    if name not in classes():
         raise ModelFileError(
-            f"the model file names {str(name)[:80]!r}, which this version of polymargin does not know; it knows "
-            f"{', '.join(classes())}"
+            f"the model file names the class {name[:80]!r}, which is not among those that this version of polymargin loads"
         )
     cls = classes()[name]
     state = {key: decode(part, array) for key, part in stored.items()}
