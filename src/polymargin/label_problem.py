@@ -36,6 +36,7 @@ class Pairs(NamedTuple):
     starts: NDArray[np.int64]
     labels: NDArray[np.int32]
     signs: Array  # +1 or -1
+    row_numbers: NDArray[np.intp] | None = None  # in the user's data, if rows were left out
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class LabelProblem:
             total += self._loss_of_block(S, rows, pairs)
         return total + self.penalty_value(W, b)
 
-    def loss(self, S: Array) -> float:
+    def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""
         return sum(self._loss_of_block(S[rows], rows, pairs) for rows, pairs in self._blocks())
 
@@ -103,8 +104,7 @@ class LabelProblem:
 
     def dual(self, a: Array) -> float:
         """D of duals with equal B_k."""
-        total, conjugate = float(a.sum()), self._conjugate(a)
-        return total - conjugate
+        return float(a.sum()) - self._conjugate(a)
 
     def bound(self, a: Array) -> float:
         """D at the best multiple of the repaired duals: a lower bound from any ``0 <= a <= u``."""
@@ -148,6 +148,7 @@ class LabelProblem:
         """Moves the duals of each class by the same part of their room, such that B_k becomes m or the room is used up."""
         missing = m - self.balance(a)
         total = np.bincount(self.y.labels, weights=room, minlength=self.n_classes)
+        missing[np.abs(missing) <= 1e-14 * sum(self._capacity)] = 0.0  # rounding: duals at their bounds stay there
         part = np.clip(missing / np.where(total > 0.0, total, np.inf), -1.0, 1.0)
         return np.clip(a + self.y.signs * room * part[self.y.labels], 0.0, self.cost)
 
@@ -194,7 +195,8 @@ class LabelProblem:
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Rows and their pairs."""
-        step = max(1, _BLOCK_ENTRIES // self.n_classes)
+        widest = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
+        step = max(1, _BLOCK_ENTRIES // widest)
         for start in range(0, self.n_rows, step):
             stop = min(self.n_rows, start + step)
             yield slice(start, stop), slice(int(self.y.starts[start]), int(self.y.starts[stop]))
