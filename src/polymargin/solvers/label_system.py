@@ -60,7 +60,8 @@ class LabelSystem:
         self._inverses = np.empty((self.c, self.order, self.order))
         for k, pairs in enumerate(self._by_class):
             rows = self._rows[self._pair_rows[pairs]]
-            block = (rows * h[pairs, None]).T @ rows
+            rows *= np.sqrt(h[pairs, None])
+            block = rows.T @ rows
             block.flat[:: self.order + 1] += self._own
             # diagonal scaling and a ridge at the level of rounding
             size = 1.0 / np.sqrt(np.maximum(block.diagonal(), 1e-300))
