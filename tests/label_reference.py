@@ -79,8 +79,9 @@ def cvxpy_label_optimum(X: Array, T: Array, U: Array, alpha: float | None = 0.5,
     W, b = cp.Variable((X.shape[1], c)), cp.Variable((1, c))
     S = X @ W + np.ones((n, 1)) @ b
     F = cp.sum(cp.multiply(U * (T != 0), cp.pos(1 - cp.multiply(T, S))))
-    total = cp.sum(W, axis=1)
-    F += 0.5 * (1 - (alpha or 0.0)) * cp.sum_squares(W) + 0.5 * (alpha or 0.0) * cp.sum_squares(total)
+    # R as a sum of squares also for a negative alpha: differences of the class vectors, and their sum
+    total, a = cp.sum(W, axis=1), alpha or 0.0
+    F += 0.5 * (1 - a) * cp.sum_squares(W @ (np.eye(c) - 1 / c)) + 0.5 * (1 + a * (c - 1)) / c * cp.sum_squares(total)
     constraints = [] if alpha is not None else [total == 0]
     if gamma_b is None:
         constraints.append(cp.sum(b) == 0)

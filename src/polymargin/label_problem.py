@@ -116,7 +116,7 @@ class LabelProblem:
         a = self.repaired(a)
         total, conjugate = float(a.sum()), self._conjugate(a)
         t = min(1.0, total / (2.0 * conjugate)) if conjugate > 0.0 else 1.0
-        rounding = _EPS * float(self.cost[a > 1e-9 * self.cost].sum())
+        rounding = _EPS * float(self.cost[a > 1e-9 * a.max(initial=0.0)].sum())
         return t * total - t * t * conjugate - rounding
 
     def _conjugate(self, a: Array) -> float:
