@@ -1,9 +1,9 @@
 """`python -m benchmarks multilabel`: Jaccard accuracy of OneVsNoneSVC and of binary relevance, by nested cross-validation.
 
-Binary relevance is scikit-learn's OneVsRestClassifier of LinearSVC or SVC. All sides choose C (from the same grid), and
-OneVsNoneSVC also alpha, by the Jaccard index of out-of-fold predictions inside the training rows. Sides marked "cut" choose the
-cut on the scores in the same way, with the highest score's label where none reaches it: binary relevance too, so that what is
-left is the machine. "paper" is OneVsNoneSVC as published: no negatives, threshold 1.
+Binary relevance is scikit-learn's OneVsRestClassifier of LinearSVC or SVC. All sides choose C, and OneVsNoneSVC
+also alpha, by the Jaccard index of out-of-fold predictions inside the training rows. Sides marked "cut" choose the cut on
+the scores in the same way, with the highest score's label where none reaches it: binary relevance too, so that what is left
+is the machine. "paper" is OneVsNoneSVC as published: no negatives, threshold 1.
 """
 
 import argparse

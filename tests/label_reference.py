@@ -2,7 +2,8 @@
 
     F(W, b) = sum_{ik: t_ik != 0} u_ik [1 - t_ik s_ik]_+ + R(W) + R_b(b)
 
-``alpha=None``: sum_k w_k = 0 ("hard"), else R has the inner products; ``gamma_b=None``: sum_k b_k = 0, else R_b = gamma_b (sum b)^2.
+``alpha=None``: sum_k w_k = 0 ("hard"), else R has the inner products; ``gamma_b=None``: sum_k b_k = 0, else
+R_b = gamma_b (sum_k b_k)^2.
 """
 
 from typing import Any, NamedTuple

@@ -138,7 +138,7 @@ class LabelProblem:
 
     def balance(self, a: Array) -> Array:
         """``B_k``, of shape (c,)."""
-        return np.bincount(self.y.labels, weights=a * self.y.signs, minlength=self.n_classes)
+        return np.asarray(np.bincount(self.y.labels, a * self.y.signs, self.n_classes), dtype=np.float64)
 
     def repaired(self, a: Array) -> Array:
         """Feasible duals near `a` with equal B_k.
@@ -165,11 +165,9 @@ class LabelProblem:
     def _capacity(self) -> tuple[Array, Array]:
         """Total costs of members and of known non-members of each class."""
         members = self.y.signs > 0.0
-        per_class = [
-            np.bincount(self.y.labels[chosen], weights=self.cost[chosen], minlength=self.n_classes)
-            for chosen in (members, ~members)
-        ]
-        return per_class[0], per_class[1]
+        supply = np.bincount(self.y.labels[members], self.cost[members], self.n_classes)
+        demand = np.bincount(self.y.labels[~members], self.cost[~members], self.n_classes)
+        return np.asarray(supply, dtype=np.float64), np.asarray(demand, dtype=np.float64)
 
     def trivial_value(self) -> float:
         """The best F with W = 0: a concave function of the common balance m, maximised by ternary search."""

@@ -184,14 +184,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         }
         if mapping is None:
             solution = self._solve(problem, ledger, **settings)
-            vars(self).update(facts)  # not before: an interrupted fit leaves the last machine whole
+            self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
             from polymargin.estimators.expansion import solve_and_expand
 
             solution, expansion = solve_and_expand(self._solve, problem, ledger, mapping, **settings)
-            vars(self).update(facts)
+            self.__dict__.update(facts)
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, rows)
@@ -212,7 +212,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """X and y as the core needs them."""
-        return validate_data(  # type: ignore[no-any-return]
+        return validate_data(
             self,
             X,
             y,
@@ -396,7 +396,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return self._problem(X, indices, weight, len(self.classes_))
 
     def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
-        """What belongs to the classes in scikit-learn's shape: for two classes the difference of the second and the first."""
+        """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""
         return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
 
     def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:

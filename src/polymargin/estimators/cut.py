@@ -26,8 +26,8 @@ def label_sets(scores: NDArray[Any], cut: float) -> NDArray[np.bool_]:
 def best_cut(scores: Array, Y: NDArray[np.int8], weight: Array) -> float:
     """The cut with the highest weighted mean Jaccard index of predicted and true label sets.
 
-    A row's predicted set is its m highest scores, m >= 1; lowering the cut adds them one at a time. So all cuts are judged by
-    one sort of all scores. If Y holds -1, zeros are unknown and left out of both sets.
+    A row's predicted set is its m highest scores, m >= 1; lowering the cut adds them one at a time. So one sort of all scores
+    judges all cuts. If Y holds -1, zeros are unknown and left out of both sets.
     """
     known = Y != 0 if (Y < 0).any() else np.ones(Y.shape, dtype=bool)
     order = np.argsort(-scores, axis=1, kind="stable")
@@ -57,7 +57,7 @@ def _between(high: float, low: float) -> float:
 
 
 def cross_validated_cut(
-    fit: Callable[[Any, Any, Array], Any],
+    fit: Callable[[Any, Any, Array, NDArray[np.intp]], Any],
     X: Any,
     table: sparse.csr_array,
     weight: Array,
@@ -66,8 +66,8 @@ def cross_validated_cut(
 ) -> float:
     """The best cut for scores of rows that the machine has not seen.
 
-    ``fit(X, Y, weight, columns)`` fits a machine to some rows and columns. A column without members in a fold is left out of it
-    and scored minus infinity there.
+    ``fit(X, Y, weight, columns)`` fits a machine to some rows and columns. A column without members in a fold is left out of
+    it and scored minus infinity there.
     """
     n, c = table.shape
     scores, seen = np.full((n, c), -np.inf), np.zeros(n, dtype=bool)

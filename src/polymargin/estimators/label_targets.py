@@ -35,8 +35,8 @@ def as_signed(Y: Any) -> sparse.csr_array:
     strange = np.setdiff1d(table.data, [-1, 0, 1])
     if len(strange):
         raise ValueError(
-            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 (unknown, or "
-            "not told) and -1 (known not to have it) only."
+            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 (unknown) "
+            "and -1 (known not to have it) only."
         )
     table = table.astype(np.int8)
     table.sum_duplicates()
@@ -61,4 +61,5 @@ def members(table: sparse.csr_array, weight: NDArray[np.float64]) -> NDArray[np.
     """Total weight of the members of each class."""
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     chosen = table.data > 0
-    return np.bincount(table.indices[chosen], weights=weight[rows[chosen]], minlength=table.shape[1])
+    totals = np.bincount(table.indices[chosen], weights=weight[rows[chosen]], minlength=table.shape[1])
+    return np.asarray(totals, dtype=np.float64)

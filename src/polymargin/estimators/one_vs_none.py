@@ -32,7 +32,8 @@ class OneVsNoneSVC(MarginClassifier):
     __doc__ = f"""One versus None: a joint machine for multi-class and multi-label problems that needs no negatives.
 
     .. math:: \\min_{{W, b}} \\tfrac12 \\sum_k \\|w_k\\|^2 + \\alpha \\sum_{{k<l}} w_k \\cdot w_l
-              + C \\sum_{{ik:\\, t_{{ik}} \\neq 0}} v_{{ik}} \\, [1 - t_{{ik}} s_{{ik}}]_+, \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+              + C \\sum_{{ik:\\, t_{{ik}} \\neq 0}} v_{{ik}} \\, [1 - t_{{ik}} s_{{ik}}]_+,
+              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
 
     with :math:`\\sum_k b_k = 0`. Each class pays for its own rows (t = 1) only: they should score at least 1. What keeps the
     classes apart is the penalty on the inner products of their vectors. So label sets that never occur in training can be
@@ -72,8 +73,8 @@ class OneVsNoneSVC(MarginClassifier):
     Notes
     -----
     ``fit`` takes 1-d y (multi-class: the highest score wins) or a label matrix Y of shape (n_samples, n_classes), dense or
-    sparse, with 1 for "has the label", 0 for "unknown" and -1 for "known not to have it". A row of zeros says nothing and has
-    no influence on a linear machine; a column without any 1 is an error: W = 0 would then be optimal. `class_weight` has the
+    sparse, with 1 for "has the label", 0 for "unknown" and -1 for "known not to have it". A row of zeros says nothing and
+    does not change a linear machine; a column without any 1 is an error: W = 0 would then be optimal. `class_weight` has the
     column numbers as keys. `predict` returns 0 and 1, in the type of Y, sparse if Y was.
 
     `score` is scikit-learn's accuracy: the share of rows whose label set is predicted exactly. If its Y holds -1, only the
@@ -169,7 +170,9 @@ class OneVsNoneSVC(MarginClassifier):
                 f"{lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
             )
 
-    def _problem(self, X: Any, y: Pairs, weight: NDArray[np.float64], n_classes: int) -> LabelProblem:  # type: ignore[override]
+    def _problem(  # type: ignore[override]
+        self, X: Any, y: Pairs, weight: NDArray[np.float64], n_classes: int
+    ) -> LabelProblem:
         cost = np.ascontiguousarray(self.C * weight, dtype=np.float64)
         penalty = CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
         gamma_b = None
@@ -195,7 +198,7 @@ class OneVsNoneSVC(MarginClassifier):
         if not label_targets.is_label_matrix(y):
             return super()._validated(X, y, reset)
         settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
-        return validate_data(  # type: ignore[no-any-return]
+        return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
         )
 
@@ -227,7 +230,8 @@ class OneVsNoneSVC(MarginClassifier):
         pairs = label_targets.pairs_of(table, None if kept is None else np.flatnonzero(kept))
         per_row = np.repeat(weight, np.diff(table.indptr))
         facts["threshold_"] = self._cut(self._kept_rows(X, kept), table, weight)
-        return Targets(np.arange(c), pairs, weight, per_row * per_class[pairs.labels], kept, facts)  # type: ignore[arg-type]
+        pair_weight = per_row * per_class[pairs.labels]
+        return Targets(np.arange(c), pairs, weight, pair_weight, kept, facts)  # type: ignore[arg-type]
 
     def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._read_targets(X, y, sample_weight)
@@ -256,26 +260,27 @@ class OneVsNoneSVC(MarginClassifier):
                 machine.set_params(class_weight=own)
             with warnings.catch_warnings():  # the fit to all rows says what is wrong
                 warnings.simplefilter("ignore")
-                return machine.fit(rows, Y, row_weight)  # type: ignore[return-value]
+                machine.fit(rows, Y, row_weight)
+            return machine
 
         return cross_validated_cut(fit, X, table, weight, seed, self.kernel == "precomputed")
 
     # ---- storing ----------------------------------------------------------------------------------------------------
 
     def _warm_start(self, problem: LabelProblem) -> WarmStart | None:  # type: ignore[override]
-        last = getattr(self, "_warm_duals", None)
+        last: Any = getattr(self, "_warm_labels", None)
         if last is None:
             return None
-        starts, labels, signs, values, cost = last
-        same = all(np.array_equal(old, new) for old, new in zip((starts, labels, signs), problem.y[:3], strict=True))
+        y, values, cost = last
+        same = all(np.array_equal(getattr(y, name), getattr(problem.y, name)) for name in ("starts", "labels", "signs"))
         if not same or len(self.class_offsets_) != problem.n_classes:
             return None
-        duals = SparseDuals(starts, labels, values * (problem.cost / cost))
+        duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
         return WarmStart(duals, np.asarray(self.class_offsets_, dtype=np.float64))
 
     def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
         assert solution.duals is not None  # both solvers have them
-        self._warm_duals = (*problem.y[:3], solution.duals.values, problem.cost)
+        self._warm_labels = (problem.y, solution.duals.values, problem.cost)
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         return b  # their sum is part of the machine

@@ -46,7 +46,7 @@ class CoupledNorm(Penalty):
 
 
 class ZeroSumNorm(Penalty):
-    """``1/2 |W|^2`` on ``sum_k w_k = 0``; that the vectors add up to zero is left to the solvers, and `value` trusts them."""
+    """``1/2 |W|^2`` on ``sum_k w_k = 0``; the sum is left to the solvers, and `value` trusts them."""
 
     name = "norm at sum zero"
 

@@ -1,4 +1,4 @@
-"""Which solver for a One versus None problem: coordinate ascent, and an interior point where that crawls and this is cheap."""
+"""Which solver for One versus None: coordinate ascent, and an interior point where that crawls and this is cheap."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The majorisation of the One versus None paper, for comparison (``solver="mm"``).
 
-The hinge ``[h]_+ = (h + |h|) / 2`` is replaced by ``(h + sqrt(h^2 + eps^2)) / 2``, which is above it by at most eps/2, and that by
-the parabola ``(h + z)^2 / (4 z) + eps^2 / (4 z)``, ``z = sqrt(h^2 + eps^2)`` at the last iterate, which touches it there. So the smooth objective falls
-with every step, and as eps only shrinks it goes on falling and stays above F. One step is a weighted least-squares problem
-(`LabelSystem`), whose weights make duals ``a = u (1 + h/z) / 2`` for the bound. The paper keeps eps = 0 and stops before z = 0.
+The hinge ``[h]_+ = (h + |h|) / 2`` is replaced by ``(h + sqrt(h^2 + eps^2)) / 2``, which is above it by at most eps/2, and
+that by the parabola ``(h + z)^2 / (4 z) + eps^2 / (4 z)`` with ``z = sqrt(h^2 + eps^2)`` at the last iterate, which touches it
+there. So the smooth objective falls with every step, and as eps only shrinks it goes on falling and stays above F. One step
+is a weighted least-squares problem (`LabelSystem`), whose weights make duals ``a = u (1 + h/z) / 2`` for the bound. The paper
+has eps = 0 and divides by z.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ _LARGEST = 50_000_000  # numbers in the factorised blocks: 400 MB
 
 
 def majorisation(
-    problem: LabelProblem, ledger: Ledger, *, max_iter: int, start: WarmStart | None = None, history: list[float] | None = None
+    problem: LabelProblem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    start: WarmStart | None = None,
+    history: list[float] | None = None,
 ) -> Solution:
     """Majorise and minimise until ``ledger.tol`` is certified or `max_iter` steps are used up.
 
@@ -30,8 +36,8 @@ def majorisation(
     """
     if entries(problem) > _LARGEST:
         raise ValueError(
-            f"solver='mm' would hold {8e-9 * entries(problem):.1f} GB of factorised blocks for {problem.n_classes} classes and "
-            f"{problem.n_features} features; use solver='auto'."
+            f"solver='mm' would hold {8e-9 * entries(problem):.1f} GB of factorised blocks for {problem.n_classes} classes "
+            f"and {problem.n_features} features; use solver='auto'."
         )
     system = LabelSystem(problem)
     signs, cost = problem.y.signs, problem.cost
