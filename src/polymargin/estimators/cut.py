@@ -26,8 +26,8 @@ def label_sets(scores: NDArray[Any], cut: float) -> NDArray[np.bool_]:
 def best_cut(scores: Array, Y: NDArray[np.int8], weight: Array) -> float:
     """The cut with the highest weighted mean Jaccard index of predicted and true label sets.
 
-    A row's predicted set is its m highest scores, m >= 1; lowering the cut adds them one at a time. So one sort of all scores
-    judges all cuts. If Y holds -1, zeros are unknown and left out of both sets.
+    A row's predicted set is its m highest scores, m >= 1; lowering the cut adds them one at a time. So one sort of all
+    scores judges all cuts. If Y holds -1, zeros are unknown and left out of both sets.
     """
     known = Y != 0 if (Y < 0).any() else np.ones(Y.shape, dtype=bool)
     order = np.argsort(-scores, axis=1, kind="stable")

@@ -35,8 +35,8 @@ def as_signed(Y: Any) -> sparse.csr_array:
     strange = np.setdiff1d(table.data, [-1, 0, 1])
     if len(strange):
         raise ValueError(
-            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 (unknown) "
-            "and -1 (known not to have it) only."
+            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 "
+            "(unknown) and -1 (known not to have it) only."
         )
     table = table.astype(np.int8)
     table.sum_duplicates()

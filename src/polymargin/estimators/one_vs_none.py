@@ -166,8 +166,8 @@ class OneVsNoneSVC(MarginClassifier):
         lowest = -1.0 / (n_classes - 1)
         if self.weights == "soft" and not lowest < self.alpha < 1.0:
             raise ValueError(
-                f"alpha={self.alpha!r} is not valid: the objective is convex and bounded only for -1/(c-1) < alpha < 1, here "
-                f"{lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
+                f"alpha={self.alpha!r} is not valid: the objective is convex and bounded only for -1/(c-1) < alpha < 1, "
+                f"here {lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
             )
 
     def _problem(  # type: ignore[override]
@@ -221,8 +221,8 @@ class OneVsNoneSVC(MarginClassifier):
         if not totals.all():
             raise ValueError(
                 f"y has no row with a 1 in the columns {np.flatnonzero(totals == 0).tolist()!r}"
-                f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the offset "
-                "of a label is free, and W = 0 would be optimal for all of them."
+                f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
+                "offset of a label is free, and W = 0 would be optimal for all of them."
             )
         # a row counts once for each of its labels
         rows, labels = (table > 0).nonzero()

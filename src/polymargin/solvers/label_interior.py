@@ -2,8 +2,9 @@
 
     min  R(W) + R_b(b) + sum_p u_p xi_p    subject to   g_p = t_p s_p + xi_p - 1 >= 0,  xi_p >= 0
 
-with multipliers a_p of the first and ``e_p = u_p - a_p`` of the second constraint. Slacks and multipliers are eliminated pair
-by pair: ``da = h (rho - t ds)``, ``h = 1 / (g/a + xi/e)``. Every iterate is certified by F and the bound of its repaired duals.
+with multipliers a_p of the first and ``e_p = u_p - a_p`` of the second constraint. Slacks and multipliers are eliminated
+pair by pair: ``da = h (rho - t ds)``, ``h = 1 / (g/a + xi/e)``. Every iterate is certified by F and the bound of its
+repaired duals.
 """
 
 from __future__ import annotations
