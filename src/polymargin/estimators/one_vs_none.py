@@ -59,7 +59,7 @@ class OneVsNoneSVC(MarginClassifier):
     solver : {{"auto", "mm"}}, default="auto"
         "auto" is coordinate ascent over pairs of rows and labels, ended by an interior point where that pays. "mm" is the
         majorisation of the paper, for comparison: it falls monotonically, but slowly.
-    {_without(PARAMETERS, "fit_intercept :", "tol :").replace("one epoch is", "One epoch is")}
+    {_without(PARAMETERS, "fit_intercept :", "tol :")}
     Attributes
     ----------
     {ATTRIBUTES.replace(" They add up to zero.", "")}

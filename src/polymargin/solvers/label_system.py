@@ -1,9 +1,8 @@
 """The linear system behind Newton and majorisation steps of One versus None.
 
 Both minimise ``R(W) + R_b(b) + 1/2 sum_p h_p (x_p . theta_k)^2 - <r, theta>`` over ``theta_k = (w_k, b_k)``, with x_p the
-row of the pair and a 1. The matrix has one block
-``A_k = sum_{p in k} h_p x_p x_p' + diag(own)`` for each class, and all classes
-share ``y = coupled * sum_k theta_k`` (hard: y is the multiplier of ``sum_k theta_k = 0``):
+row of the pair and a 1. The matrix has one block ``A_k = sum_{p in k} h_p x_p x_p' + diag(own)`` for each class, and all
+classes share ``y = coupled * sum_k theta_k`` (hard: y is the multiplier of ``sum_k theta_k = 0``):
 
     A_k theta_k + y = r_k,   so   y = (sum_k A_k^-1 + 1/coupled)^-1 sum_k A_k^-1 r_k
 

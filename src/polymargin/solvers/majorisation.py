@@ -3,8 +3,8 @@
 The hinge ``[h]_+ = (h + |h|) / 2`` is replaced by ``(h + sqrt(h^2 + eps^2)) / 2``, which is above it by at most eps/2, and
 that by the parabola ``(h + z)^2 / (4 z) + eps^2 / (4 z)`` with ``z = sqrt(h^2 + eps^2)`` at the last iterate, which
 touches it there. So the smooth objective falls with every step, and as eps only shrinks it goes on falling and stays above
-F. One step is a weighted least-squares problem (`LabelSystem`), whose weights make duals ``a = u (1 + h/z) / 2`` for the bound.
-The paper has eps = 0 and divides by z.
+F. One step is a weighted least-squares problem (`LabelSystem`), whose weights make duals ``a = u (1 + h/z) / 2`` for the
+bound. The paper has eps = 0 and divides by z.
 """
 
 from __future__ import annotations
