@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import clarabel
 import numpy as np
 import scipy.sparse as sp
+from label_reference import coupled_norm, one_vs_none, own_class_loss
 from numpy.typing import ArrayLike, NDArray
 from reference_lp import block_norm, lp_norm_optimum
 
@@ -53,6 +54,7 @@ MACHINES = {
     "CrammerSingerSVC": Machine(crammer_singer_loss, half_squared_norm),
     "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
+    "OneVsNoneSVC": Machine(own_class_loss, coupled_norm),
 }
 
 
@@ -177,6 +179,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "CrammerSingerSVC": crammer_singer,
     "LpNormSVC": lp_norm,
     "WestonWatkinsSVC": weston_watkins,
+    "OneVsNoneSVC": one_vs_none,
 }
 
 

@@ -502,7 +502,8 @@ def test_metadata_routing_carries_the_weights(machine, overlapping):
     for fitted, rows in zip(fits["estimator"], fits["indices"]["train"], strict=True):
         direct = machine(random_state=0).fit(X[rows], y[rows], sample_weight=weights[rows])
         np.testing.assert_array_equal(fitted.class_vectors_, direct.class_vectors_)
-    assert np.mean(fits["estimator"][0].predict(X) == 0) > 0.5  # the heavy class wins
+    heavy, even = fits["estimator"][0], machine(random_state=0).fit(X, y)
+    assert np.mean(heavy.predict(X) == 0) > np.mean(even.predict(X) == 0) + 0.02  # the heavy class wins more rows
 
 
 @each_machine

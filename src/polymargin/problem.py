@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
+
+if TYPE_CHECKING:
+    from polymargin.solvers import SparseDuals
 
 Array = NDArray[np.float64]
 
@@ -66,6 +69,27 @@ class Problem:
             S = np.asarray(self.X[block] @ W, dtype=np.float64) + b
             total += float(self.cost[block] @ self.loss.value(S, self.y[block]))
         return total + self.penalty.value(W)
+
+    def penalty_value(self, W: Array, b: Array) -> float:
+        """R; the offsets are not penalised."""
+        return self.penalty.value(W)
+
+    def total_loss(self, S: Array) -> float:
+        """The weighted loss of scores ``S (n, c)``."""
+        return float(self.cost @ self.loss.value(S, self.y))
+
+    def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
+        """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``."""
+        support = np.flatnonzero(np.diff(duals.starts))
+        tau = np.zeros((len(support), self.n_classes))
+        rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
+        tau[rows, duals.classes] = -duals.values
+        tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
+        return support, tau
+
+    def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
+        """How many of these rows belong to each class."""
+        return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)
 
     def dual(self, T: Array) -> float:
         """D of the derivatives T; minus infinity where they are not feasible."""

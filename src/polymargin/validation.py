@@ -39,11 +39,18 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: Any, hint: str = "") -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number.")
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number{hint and f' ({hint})'}.")
     return float(value)
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}={value!r} is not valid: use {' or '.join(map(repr, choices))}.")
+    return value
 
 
 def seed_of(random_state: Any) -> int:

@@ -1,6 +1,6 @@
 """The native loops (see dual_loop.hpp). Arrays passed in are borrowed and must have exactly these types."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,4 +52,44 @@ def csr(
 def solve_row(
     problem: str, g: NDArray[np.float64], a: NDArray[np.float64], g_target: float, q: float, cost: float
 ) -> NDArray[np.float64]: ...
+
+class LabelArrays:
+    def __init__(
+        self,
+        starts: NDArray[np.int64],
+        labels: NDArray[np.int32],
+        signs: NDArray[np.float64],
+        costs: NDArray[np.float64],
+        means: NDArray[np.float64],
+        *,
+        scale: float,
+        common: float,
+        slack: float,
+        inverse_rho: float,
+        n_labels: int,
+        seed: int,
+    ) -> None: ...
+
+class LabelAscent:
+    estimate: float
+    epochs: int
+    visits: int
+    dual: float
+    def ascend(self, max_visits: int, tol: float) -> None: ...
+    def loss(self, n_threads: int) -> float: ...
+    def restore(self) -> None: ...
+    def set_duals(self, a: NDArray[np.float64]) -> None: ...
+    def duals(self) -> NDArray[np.float64]: ...
+    def move_centre(self, to: NDArray[np.float64]) -> None: ...
+    def centre(self) -> NDArray[np.float64]: ...
+    def next_centre(self) -> NDArray[np.float64]: ...
+    def weights(self) -> NDArray[np.float64]: ...
+    def offsets(self) -> NDArray[np.float64]: ...
+
+@overload
+def open_labels(X: NDArray[Any], labels: LabelArrays) -> LabelAscent: ...
+@overload
+def open_labels(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], n_features: int, labels: LabelArrays
+) -> LabelAscent: ...
 def supports_v3() -> bool: ...

@@ -6,5 +6,6 @@
 namespace polymargin {
 
 void bind_dual(nanobind::module_& m);  // bind_dual.cpp: the dual loop
+void bind_labels(nanobind::module_& m);  // bind_labels.cpp: the loop over pairs of rows and labels
 
 }  // namespace polymargin

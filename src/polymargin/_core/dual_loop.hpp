@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
+#include "chunks.hpp"
 #include "dual_state.hpp"
 #include "face_step.hpp"
 #include "random.hpp"
@@ -76,37 +76,14 @@ public:
         full_ = true;
     }
 
-    // sum_i u_i loss_i at the current scores. Chunks are fixed, so the number of threads changes no bit.
+    // sum_i u_i loss_i at the current scores
     double loss(int n_threads, const Poll& poll) const {
-        constexpr Size chunk = 2048;
-        const Size n_chunks = (n_ + chunk - 1) / chunk;
-        const Size n_workers = std::min<Size>(n_chunks, static_cast<Size>(std::max(1, n_threads)));
-        std::vector<double> sums(n_chunks, 0.0);
-        auto work = [&](Size first, bool polls) {
-            std::vector<double> scores(padded(c_));
-            for (Size b = first; b < n_chunks; b += n_workers) {
-                for (Size i = b * chunk; i < std::min(n_, (b + 1) * chunk); ++i) {
-                    state_.weights.all_scores(i, scores.data());
-                    sums[b] += state_.cost[i] * Problem::loss(scores.data(), c_, static_cast<Size>(state_.y[i]));
-                    if (polls && (i & 63) == 0) poll();
-                }
-            }
-        };
-        std::vector<std::thread> workers;
-        auto join = [&] {
-            for (auto& worker : workers) worker.join();
-        };
-        try {
-            for (Size t = 1; t < n_workers; ++t) workers.emplace_back(work, t, false);
-            work(0, true);
-        } catch (...) {
-            join();
-            throw;
-        }
-        join();
-        double total = 0.0;
-        for (double s : sums) total += s;
-        return total;
+        return sum_over_rows(
+            n_, n_threads, poll, [&] { return std::vector<double>(padded(c_)); },
+            [&](Size i, std::vector<double>& scores) {
+                state_.weights.all_scores(i, scores.data());
+                return state_.cost[i] * Problem::loss(scores.data(), c_, static_cast<Size>(state_.y[i]));
+            });
     }
 
     DualState<Rows>& state() { return state_; }

@@ -77,8 +77,11 @@ public:
         for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
     }
 
-    void scores(Size i, const Index* classes, Size count, double* out) {
-        rows_.scores(V_.data(), i, classes, count, out, every_.data());
+    void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, every_.data()); }
+
+    // for threads: `every` is room for the padded number of classes
+    void scores(Size i, const Index* classes, Size count, double* out, double* every) const {
+        rows_.scores(V_.data(), i, classes, count, out, every);
         if (!scales_.empty()) {
             for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
             return;
@@ -153,6 +156,15 @@ public:
     const std::vector<double>& centre() const { return centre_; }
     const std::vector<double>& sums() const { return sums_; }
 
+    // what centring and the intercept add to v_k . x_i
+    double offset(Size i, Size k) const {
+        const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
+        return sums_[k] * reach + (centre_[k] - means_[k]);
+    }
+
+    // v_k without the shift by the means
+    double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
+
 private:
     double scale(Size k) const { return scales_.empty() ? 1.0 : scales_[k]; }
 
@@ -161,11 +173,6 @@ private:
         if (!intercept_.on) return scales_[k] * inner;
         const double centred = inner + sums_[k] * (intercept_.mean_norm - intercept_.mean_dot[i]) - means_[k];
         return scales_[k] * centred + sums_[k] * intercept_.inverse_rho + centre_[k];
-    }
-
-    double offset(Size i, Size k) const {
-        const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
-        return sums_[k] * reach + (centre_[k] - means_[k]);
     }
 
     const Rows& rows_;

@@ -4,8 +4,9 @@ from typing import Any
 
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.lp_norm import LpNormSVC
+from polymargin.estimators.one_vs_none import OneVsNoneSVC
 
-__all__ = ["CrammerSingerSVC", "LpNormSVC", "WestonWatkinsSVC"]
+__all__ = ["CrammerSingerSVC", "LpNormSVC", "OneVsNoneSVC", "WestonWatkinsSVC"]
 
 
 def machines() -> dict[str, type[Any]]:

@@ -87,6 +87,7 @@ class Targets(NamedTuple):
     sample_weight: NDArray[np.float64]
     weight: NDArray[np.float64]  # sample weight times class weight
     kept: NDArray[np.bool_] | None  # None if all rows are kept
+    facts: dict[str, Any]  # what the fitted machine remembers of y: attributes by name
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -125,6 +126,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
+    _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
+
     # ---- what a machine is ------------------------------------------------------------------------------------
 
     def _loss(self) -> ScoreLoss:
@@ -162,9 +165,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         with validation.naming_text_columns(X):
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", accept_large_sparse=True
-            )
+            X, y = self._validated(X, y)
         validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
         rows, kept = self._kept_rows(X, targets.kept), targets.kept
@@ -172,7 +173,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         mapping = None if self.kernel == "linear" else self._kernel_map(seed)
         features = rows if mapping is None else mapping.fit_transform(rows, targets.sample_weight)
         problem = self._problem(_canonical(features), targets.y, targets.weight, len(targets.classes))
-        classes = targets.classes
+        facts = targets.facts
         del targets  # its weights live on in the problem's costs
         ledger = Ledger(self.tol, self.verbose, type(self).__name__)
         settings: dict[str, Any] = {
@@ -183,14 +184,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         }
         if mapping is None:
             solution = self._solve(problem, ledger, **settings)
-            self.classes_ = classes  # not before: an interrupted fit leaves the last machine whole
+            self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
             from polymargin.estimators.expansion import solve_and_expand
 
             solution, expansion = solve_and_expand(self._solve, problem, ledger, mapping, **settings)
-            self.classes_ = classes
+            self.__dict__.update(facts)
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, rows)
@@ -208,6 +209,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
             warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
+
+    def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
+        """X and y as the core needs them."""
+        return validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_large_sparse=True,
+            reset=reset,
+        )
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Classes, and class indices and weights of the rows that count."""
@@ -229,7 +243,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
                 )
             indices, weight = indices[kept], weight[kept]
         per_class = validation.class_weights(self.class_weight, classes, classes[indices], weight)
-        return Targets(classes, indices.astype(np.int32), weight, weight * per_class[indices], kept)
+        facts = {"classes_": classes}
+        return Targets(classes, indices.astype(np.int32), weight, weight * per_class[indices], kept, facts)
 
     def _kept_rows(self, X: Any, kept: NDArray[np.bool_] | None) -> Any:
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -276,19 +291,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
         for name in _OF_ONE_KIND:  # of an earlier fit with another kernel
             self.__dict__.pop(name, None)
-        self.class_offsets_ = (b - b.mean()).astype(problem.X.dtype)
+        self.class_offsets_ = self._representative(b).astype(problem.X.dtype)
         self.certificate_ = solution.certificate
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
         if self.warm_start:
             self._remember(problem, solution)
 
+    def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Offsets as they are reported: a constant added to all of them changes no margin."""
+        return np.asarray(b - b.mean())
+
     def _store_expansion(
         self, rows: Any, kept: NDArray[np.bool_] | None, mapping: KernelMap, problem: Problem, expansion: Expansion
     ) -> None:
         self.support_ = expansion.support if kept is None else np.flatnonzero(kept)[expansion.support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[expansion.support]
-        self.n_support_ = np.bincount(problem.y[expansion.support], minlength=problem.n_classes).astype(np.int32)
+        self.n_support_ = problem.support_counts(expansion.support)
         self.dual_coef_ = np.ascontiguousarray(expansion.A.T, dtype=problem.X.dtype)
         self._gamma, self._penalty_value = mapping.gamma_, expansion.penalty
 
@@ -307,7 +326,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         elif certificate.dual >= 0.999 * problem.trivial_value():
             warnings.warn(
                 f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
-                f"gives all classes the same score. Try {self._advice_if_trivial()}." + scaling,
+                f"{self._trivial_machine}. Try {self._advice_if_trivial()}." + scaling,
                 UserWarning,
                 stacklevel=3,
             )
@@ -326,23 +345,25 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        linear = self.kernel == "linear"
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_ if linear else self._kernel_scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+        vectors = self.coef_ if self.kernel == "linear" else self._shaped(self.dual_coef_)
+        scores = self._scores(X, vectors, self.intercept_)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _kernel_scores(self, X: Any) -> NDArray[Any]:
-        """Scores from the support rows, in blocks, so that no large kernel matrix comes into being."""
-        A = _in_sklearn_shape(self.dual_coef_).T
+    def _scores(self, X: Any, vectors: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
+        """Scores of class vectors, or of coefficients of the support rows: these in blocks, so that no large kernel matrix
+        comes into being."""
+        if self.kernel == "linear":
+            return np.asarray(X @ vectors.T) + offsets
         if self.kernel == "precomputed":
-            return np.asarray(X[:, self.support_] @ A) + self.intercept_
+            return np.asarray(X[:, self.support_] @ vectors.T) + offsets
         mapping = self._kernel_map()
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
         step = max(1, _BLOCK_ENTRIES // max(1, len(self.support_)))
         blocks = [
-            mapping.kernel_rows(X[start : start + step], self.support_vectors_) @ A + self.intercept_
+            mapping.kernel_rows(X[start : start + step], self.support_vectors_) @ vectors.T + offsets
             for start in range(0, X.shape[0], step)
         ]
-        return np.concatenate(blocks).astype(A.dtype, copy=False)
+        return np.concatenate(blocks).astype(vectors.dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the highest score, ties to the lower class."""
@@ -356,23 +377,27 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         Labels must be among those seen in `fit`.
         """
         check_is_fitted(self)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
+        X, y = self._validated(X, y, reset=False)
+        problem = self._problem_on(X, y, sample_weight)
+        offsets = np.asarray(self.class_offsets_, dtype=np.float64)
+        if self.kernel == "linear":
+            return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
+        scores = self._scores(X, np.asarray(self.dual_coef_, dtype=np.float64), offsets)
+        return problem.total_loss(scores) + self._penalty_value
+
+    def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        """The fitted machine's problem on this data."""
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has labels {unknown.tolist()!r} that were not seen in fit.")
         weight = validation.sample_weights(sample_weight, X.shape[0])
         indices = np.searchsorted(self.classes_, y).astype(np.int32)
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
-        problem = self._problem(X, indices, weight, len(self.classes_))
-        offsets = np.asarray(self.class_offsets_, dtype=np.float64)
-        if self.kernel == "linear":
-            return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
-        scores = np.asarray(self.decision_function(X), dtype=np.float64)
-        if scores.ndim == 1:  # only the difference matters to the losses
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return float(problem.cost @ problem.loss.value(scores, indices)) + self._penalty_value
+        return self._problem(X, indices, weight, len(self.classes_))
+
+    def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
+        """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""
+        return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
 
     def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:
         """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
@@ -387,12 +412,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> NDArray[Any]:
         """Class vectors in scikit-learn's shape."""
-        return _in_sklearn_shape(self._fitted("class_vectors_", "coef_"))
+        return self._shaped(self._fitted("class_vectors_", "coef_"))
 
     @property
     def intercept_(self) -> NDArray[Any]:
         """Class offsets in scikit-learn's shape."""
-        return _in_sklearn_shape(self._fitted("class_offsets_", "intercept_"))
+        return self._shaped(self._fitted("class_offsets_", "intercept_"))
 
     def _fitted(self, name: str, asked: str) -> NDArray[Any]:
         if name not in vars(self):
@@ -405,11 +430,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def _in_sklearn_shape(per_class: NDArray[Any]) -> NDArray[Any]:
-    """For two classes the difference of the second and the first."""
-    return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
 
 
 def _scaling_advice(X: Any) -> str:

@@ -66,24 +66,14 @@ def solve_and_expand(
 
 
 def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array, scales: Array | None) -> Expansion:
-    support, tau = signed_duals(duals, problem.y, problem.n_classes)
+    support, A = problem.signed_duals(duals)
     if scales is not None:
-        tau *= scales
-    W = np.asarray(problem.X[support].T @ tau, dtype=np.float64)
-    return Expansion(support, tau, b, problem.penalty.value(W), problem.primal(W, b))
+        A *= scales
+    W = np.asarray(problem.X[support].T @ A, dtype=np.float64)
+    return Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
 
 
 def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap) -> Expansion:
     order = np.argsort(mapping.pivots_)
     A = np.asarray(mapping.coefficients(machine.W), dtype=np.float64)[order]
-    return Expansion(mapping.pivots_[order], A, machine.b, problem.penalty.value(machine.W), machine.primal)
-
-
-def signed_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> tuple[NDArray[np.intp], Array]:
-    """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
-    support = np.flatnonzero(np.diff(duals.starts))
-    tau = np.zeros((len(support), n_classes))
-    rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
-    tau[rows, duals.classes] = -duals.values
-    tau[np.arange(len(support)), y[support]] = -tau.sum(axis=1)
-    return support, tau
+    return Expansion(mapping.pivots_[order], A, machine.b, problem.penalty_value(machine.W, machine.b), machine.primal)

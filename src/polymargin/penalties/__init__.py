@@ -2,8 +2,13 @@
 
 from polymargin.penalties.base import Penalty
 from polymargin.penalties.block_norm import BlockNorm
+from polymargin.penalties.coupled import CoupledNorm, ZeroSumNorm
 from polymargin.penalties.squared_norm import SquaredNorm
 
-PENALTIES: dict[str, type[Penalty]] = {"block_norm": BlockNorm, "squared_norm": SquaredNorm}
+PENALTIES: dict[str, type[Penalty]] = {
+    "block_norm": BlockNorm,
+    "coupled_norm": CoupledNorm,
+    "squared_norm": SquaredNorm,
+}
 
-__all__ = ["PENALTIES", "BlockNorm", "Penalty", "SquaredNorm"]
+__all__ = ["PENALTIES", "BlockNorm", "CoupledNorm", "Penalty", "SquaredNorm", "ZeroSumNorm"]

@@ -1,0 +1,376 @@
+"""One versus None: one machine for multi-class and multi-label problems."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polymargin import validation
+from polymargin.certificate import Ledger
+from polymargin.estimators import label_targets
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Targets
+from polymargin.label_problem import LabelProblem, Pairs
+from polymargin.penalties import CoupledNorm, ZeroSumNorm
+from polymargin.solvers import Solution, SparseDuals, WarmStart
+
+_DEFAULT_ALPHA = 0.5
+
+
+def _without(text: str, first: str, last: str) -> str:
+    """The docstring without the lines from `first` up to `last`."""
+    return text[: text.index(first)] + text[text.index(last) :]
+
+
+class OneVsNoneSVC(MarginClassifier):
+    __doc__ = f"""One versus None: a joint machine for multi-class and multi-label problems that needs no negatives.
+
+    .. math:: \\min_{{W, b}} \\tfrac12 \\sum_k \\|w_k\\|^2 + \\alpha \\sum_{{k<l}} w_k \\cdot w_l
+              + C \\sum_{{ik:\\, t_{{ik}} \\neq 0}} v_{{ik}} \\, [1 - t_{{ik}} s_{{ik}}]_+,
+              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+
+    with :math:`\\sum_k b_k = 0`. Each class pays for its own rows (t = 1) only: they should score at least 1. What keeps the
+    classes apart is the penalty on the inner products of their vectors. So label sets that never occur in training can be
+    predicted, and a class may have all rows as members. Rows known *not* to have a label (t = -1) may be told as well.
+
+    Parameters
+    ----------
+    alpha : float, default=0.5
+        Weight of the inner products of class vectors, ``-1/(c-1) < alpha < 1`` for c classes: outside, the objective is not
+        convex or not bounded. (Equations 11 and 12 of the paper drop the 1/2: their weight is twice this one.)
+    weights : {{"soft", "hard"}}, default="soft"
+        "hard" drops the inner products and `alpha` and keeps the class vectors at sum zero.
+    biases : {{"hard", "soft"}}, default="hard"
+        "hard" keeps the offsets at sum zero; "soft" adds ``gamma_b * (sum_k b_k)^2`` instead.
+    gamma_b : float or "scale", default="scale"
+        For soft biases. "scale" is C times the total weight of all memberships, divided by the number of classes: W = 0,
+        b = 1 costs only ``gamma_b c^2``, so a constant would make it the optimum for large C.
+    threshold : float or "auto", default=1.0
+        For a label matrix: labels whose score reaches the threshold are predicted, or the one with the highest score if
+        none does. Support rows score exactly 1, so scores below it by less than ``max(1e-6, 10 tol)`` count as reaching it.
+        "auto" chooses the threshold with the best mean Jaccard index of predicted and true label sets in 5-fold
+        cross-validation.
+    solver : {{"auto", "mm"}}, default="auto"
+        "auto" is coordinate ascent over pairs of rows and labels, ended by an interior point where that pays. "mm" is the
+        majorisation of the paper, for comparison: it falls monotonically, but slowly.
+    {_without(PARAMETERS, "fit_intercept :", "tol :")}
+    Attributes
+    ----------
+    {ATTRIBUTES.replace(" They add up to zero.", "")}
+    threshold_ : float
+        The threshold in use. Label matrices only.
+    gamma_b_ : float
+        The weight of the squared sum of the offsets in use. Soft biases only.
+    support_by_class_ : list of ndarray
+        For each class its own rows with a score of at most 1 (to tolerance): their numbers in X.
+
+    Notes
+    -----
+    ``fit`` takes 1-d y (multi-class: the highest score wins) or a label matrix Y of shape (n_samples, n_classes), dense or
+    sparse, with 1 for "has the label", 0 for "unknown" and -1 for "known not to have it". A row of zeros says nothing and
+    does not change a linear machine; a column without any 1 is an error: W = 0 would then be optimal. `class_weight` has the
+    column numbers as keys. `predict` returns 0 and 1, in the type of Y, sparse if Y was.
+
+    `score` is scikit-learn's accuracy: the share of rows whose label set is predicted exactly. If its Y holds -1, only the
+    known entries count: the share of rows whose known entries are all right.
+
+    With two classes and everything hard this is the binary SVM with C/2.
+
+    References
+    ----------
+    H. Shajari and A. Rangarajan. A unified framework for multiclass and multilabel support vector machines. 2020.
+
+    Examples
+    --------
+    No row has the second label alone, yet it can be predicted alone (Table 3 of the paper):
+
+    >>> from polymargin import OneVsNoneSVC
+    >>> X = [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6]]
+    >>> Y = [[1, 0], [1, 0], [1, 1], [1, 1], [1, 1], [1, 1]]
+    >>> machine = OneVsNoneSVC(C=10.0).fit(X, Y)
+    >>> machine.predict([[-4, 3], [-2, 4], [0, 3]]).tolist()
+    [[0, 1], [1, 1], [1, 0]]
+    """
+
+    _trivial_machine = "has W = 0 and ignores X"
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        alpha: float = _DEFAULT_ALPHA,
+        weights: str = "soft",
+        biases: str = "hard",
+        gamma_b: float | str = "scale",
+        threshold: float | str = 1.0,
+        solver: str = "auto",
+        kernel: str = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        self.C = C
+        self.alpha = alpha
+        self.weights = weights
+        self.biases = biases
+        self.gamma_b = gamma_b
+        self.threshold = threshold
+        self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- what the machine is ----------------------------------------------------------------------------------------
+
+    fit_intercept = True  # not a parameter: the biases are part of the machine
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        validation.one_of("weights", self.weights, ("soft", "hard"))
+        validation.one_of("biases", self.biases, ("soft", "hard"))
+        validation.one_of("solver", self.solver, ("auto", "mm"))
+        validation.number("alpha", self.alpha)
+        if self.gamma_b != "scale":
+            validation.positive("gamma_b", self.gamma_b, "or 'scale'")
+        if self.threshold != "auto":
+            validation.number("threshold", self.threshold, "or 'auto'")
+        if self.weights == "hard" and self.alpha != _DEFAULT_ALPHA:
+            warnings.warn(f"alpha={self.alpha!r} has no effect on weights='hard'.", stacklevel=3)
+        if self.biases == "hard" and self.gamma_b != "scale":
+            warnings.warn(f"gamma_b={self.gamma_b!r} has no effect on biases='hard'.", stacklevel=3)
+
+    def _check_alpha(self, n_classes: int) -> None:
+        lowest = -1.0 / (n_classes - 1)
+        if self.weights == "soft" and not lowest < self.alpha < 1.0:
+            raise ValueError(
+                f"alpha={self.alpha!r} is not valid: the objective is convex and bounded only for -1/(c-1) < alpha < 1, "
+                f"here {lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
+            )
+
+    def _problem(  # type: ignore[override]
+        self, X: Any, y: Pairs, weight: NDArray[np.float64], n_classes: int
+    ) -> LabelProblem:
+        cost = np.ascontiguousarray(self.C * weight, dtype=np.float64)
+        penalty = CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
+        gamma_b = None
+        if self.biases == "soft":
+            gamma_b = float(cost[y.signs > 0].sum()) / n_classes if self.gamma_b == "scale" else float(self.gamma_b)
+        return LabelProblem(X, y, cost, n_classes, penalty, gamma_b)
+
+    def _solve(self, problem: LabelProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
+        if self.solver == "mm":
+            from polymargin.solvers.majorisation import majorisation
+
+            return majorisation(problem, ledger, max_iter=settings["max_iter"], start=settings["start"])
+        from polymargin.solvers.label_choice import solve_labels
+
+        return solve_labels(problem, ledger, **settings)
+
+    def _advice_if_trivial(self) -> str:
+        return "a larger C, or CrammerSingerSVC or WestonWatkinsSVC, whose losses compare the classes of a row directly"
+
+    # ---- targets ----------------------------------------------------------------------------------------------------
+
+    def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
+        if not label_targets.is_label_matrix(y):
+            return super()._validated(X, y, reset)
+        settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
+        return validate_data(
+            self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
+        )
+
+    def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+        if not label_targets.is_label_matrix(y):
+            return self._read_classes(X, y, sample_weight)
+        weight = validation.sample_weights(sample_weight, X.shape[0])
+        table = label_targets.as_signed(y)
+        c = table.shape[1]
+        facts: dict[str, Any] = {
+            "classes_": np.arange(c),
+            "_label_type": np.dtype(y.dtype if y.dtype.kind in "biuf" else np.int64),
+            "_sparse_labels": bool(sparse.issparse(y)),
+        }
+        self._check_alpha(c)
+        kept = None if weight.all() else weight > 0
+        if kept is not None:
+            table, weight = table[kept], weight[kept]
+        totals = label_targets.members(table, weight)
+        if not totals.all():
+            raise ValueError(
+                f"y has no row with a 1 in the columns {np.flatnonzero(totals == 0).tolist()!r}"
+                f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
+                "offset of a label is free, and W = 0 would be optimal for all of them."
+            )
+        # a row counts once for each of its labels
+        rows, labels = (table > 0).nonzero()
+        per_class = validation.class_weights(self.class_weight, np.arange(c), labels, weight[rows])
+        pairs = label_targets.pairs_of(table, None if kept is None else np.flatnonzero(kept))
+        per_row = np.repeat(weight, np.diff(table.indptr))
+        facts["threshold_"] = self._cut(self._kept_rows(X, kept), table, weight)
+        pair_weight = per_row * per_class[pairs.labels]
+        return Targets(np.arange(c), pairs, weight, pair_weight, kept, facts)  # type: ignore[arg-type]
+
+    def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+        targets = super()._read_targets(X, y, sample_weight)
+        self._check_alpha(len(targets.classes))
+        if self.threshold != 1.0:
+            warnings.warn(
+                f"threshold={self.threshold!r} has no effect on 1-d y, where the highest score wins.", stacklevel=4
+            )
+        kept = None if targets.kept is None else np.flatnonzero(targets.kept)
+        table = label_targets.one_hot(targets.y, len(targets.classes))
+        facts = {**targets.facts, "_label_type": None, "_sparse_labels": False}
+        return targets._replace(y=label_targets.pairs_of(table, kept), facts=facts)  # type: ignore[arg-type]
+
+    def _cut(self, X: Any, table: sparse.csr_array, weight: NDArray[np.float64]) -> float:
+        """The threshold in use: as given, or by cross-validation on these rows."""
+        if self.threshold != "auto":
+            return float(self.threshold)
+        from polymargin.estimators.cut import cross_validated_cut
+
+        seed = validation.seed_of(self.random_state)
+
+        def fit(rows: Any, Y: Any, row_weight: NDArray[np.float64], columns: NDArray[np.intp]) -> OneVsNoneSVC:
+            machine = clone(self).set_params(threshold=1.0, warm_start=False, verbose=0, random_state=seed)
+            if isinstance(self.class_weight, dict):
+                own = {k: self.class_weight[int(old)] for k, old in enumerate(columns) if int(old) in self.class_weight}
+                machine.set_params(class_weight=own)
+            with warnings.catch_warnings():  # the fit to all rows says what is wrong
+                warnings.simplefilter("ignore")
+                machine.fit(rows, Y, row_weight)
+            return machine
+
+        return cross_validated_cut(fit, X, table, weight, seed, self.kernel == "precomputed")
+
+    # ---- storing ----------------------------------------------------------------------------------------------------
+
+    def _warm_start(self, problem: LabelProblem) -> WarmStart | None:  # type: ignore[override]
+        last: Any = getattr(self, "_warm_labels", None)
+        if last is None:
+            return None
+        y, values, cost = last
+        same = all(np.array_equal(getattr(y, name), getattr(problem.y, name)) for name in ("starts", "labels", "signs"))
+        if not same or len(self.class_offsets_) != problem.n_classes:
+            return None
+        duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
+        return WarmStart(duals, np.asarray(self.class_offsets_, dtype=np.float64))
+
+    def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
+        assert solution.duals is not None  # both solvers have them
+        self._warm_labels = (problem.y, solution.duals.values, problem.cost)
+
+    def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        return b  # their sum is part of the machine
+
+    def _store(self, problem: LabelProblem, solution: Solution, b: NDArray[np.float64]) -> None:  # type: ignore[override]
+        super()._store(problem, solution, b)  # type: ignore[arg-type]
+        for name in ("gamma_b_",) if self._label_type is not None else ("gamma_b_", "threshold_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if problem.gamma_b is not None:
+            self.gamma_b_ = problem.gamma_b
+        scores = problem.pair_scores(solution.machine.W, b)
+        support = (scores <= 1.0 + self._slack) & (problem.y.signs > 0)
+        labels, rows = problem.y.labels[support], problem.pair_rows[support]
+        rows = rows if problem.y.row_numbers is None else problem.y.row_numbers[rows]
+        order = np.argsort(labels, kind="stable")
+        self._support_rows = rows[order]
+        self._support_ends = np.bincount(labels, minlength=problem.n_classes).cumsum()
+
+    @property
+    def _slack(self) -> float:
+        """How far from 1 a score may be that is 1 at the optimum."""
+        return max(1e-6, 10.0 * self.tol)
+
+    @property
+    def support_by_class_(self) -> list[NDArray[np.intp]]:
+        """For each class its own rows with a score of at most 1 (to tolerance)."""
+        self._fitted("_support_rows", "support_by_class_")
+        return np.split(self._support_rows, self._support_ends[:-1])
+
+    # ---- using the fitted machine -----------------------------------------------------------------------------------
+
+    def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
+        return per_class if self._label_type is not None else super()._shaped(per_class)
+
+    def predict(self, X: Any) -> Any:
+        """Class of each row, or its label set.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or array or CSR matrix of shape (n_samples, n_classes)
+            For 1-d y the class with the highest score, ties to the lower class. For a label matrix 0 and 1: labels whose
+            score reaches the threshold, and the one with the highest score if none does.
+        """
+        check_is_fitted(self)
+        if self._label_type is None:
+            return super().predict(X)
+        from polymargin.estimators.cut import label_sets
+
+        sets = label_sets(self.decision_function(X), self.threshold_ - self._slack).astype(self._label_type)
+        return sparse.csr_array(sets) if self._sparse_labels else sets
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows that are predicted right: the class, or the whole label set.
+
+        If y holds -1, only known entries (1 and -1) count; rows without any are left out.
+        """
+        check_is_fitted(self)
+        if self._label_type is None or not label_targets.is_label_matrix(y):
+            return float(super().score(X, y, sample_weight))
+        table = label_targets.as_signed(y)
+        if not (table.data < 0).any():
+            return float(super().score(X, table if self._sparse_labels else table.toarray(), sample_weight))
+        predicted = self.predict(X)
+        predicted = predicted.toarray() if self._sparse_labels else predicted
+        truth = table.toarray()
+        known = truth != 0
+        right = ((predicted > 0) == (truth > 0)) | ~known
+        rows = known.any(axis=1)
+        weight = validation.sample_weights(sample_weight, len(truth))[rows]
+        return float(np.average(right[rows].all(axis=1), weights=weight))
+
+    def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> LabelProblem:  # type: ignore[override]
+        weight = validation.sample_weights(sample_weight, X.shape[0])
+        c = len(self.classes_)
+        if self._label_type is not None:
+            if not label_targets.is_label_matrix(y) or y.shape[1] != c:
+                raise ValueError(f"y must be a label matrix with {c} columns, as in fit; it has shape {y.shape}.")
+            table = label_targets.as_signed(y)
+        else:
+            unknown = np.setdiff1d(y, self.classes_)
+            if len(unknown):
+                raise ValueError(f"y has labels {unknown.tolist()!r} that were not seen in fit.")
+            table = label_targets.one_hot(np.searchsorted(self.classes_, y), c)
+        rows, labels = (table > 0).nonzero()
+        per_class = validation.class_weights(self.class_weight, self.classes_, self.classes_[labels], weight[rows])
+        pairs = label_targets.pairs_of(table)
+        problem = self._problem(X, pairs, np.repeat(weight, np.diff(table.indptr)) * per_class[pairs.labels], c)
+        return replace(problem, gamma_b=getattr(self, "gamma_b_", None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

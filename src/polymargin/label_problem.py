@@ -1,0 +1,209 @@
+"""The objective of One versus None and its dual, written once.
+
+    F(W, b) = sum_p u_p [1 - t_p s_p]_+ + R(W) + R_b(b),      s_p = x_i . w_k + b_k
+
+over pairs p = (row i, class k) whose label is known: ``t_p = +1`` for a member, -1 for a known non-member. R is
+`CoupledNorm` ("soft" weights) or `ZeroSumNorm` ("hard"), ``R_b = gamma_b (sum_k b_k)^2`` ("soft" biases) or 0 on
+``sum_k b_k = 0`` ("hard"). For duals ``0 <= a_p <= u_p`` with ``B_k = sum_i a_ik t_ik`` equal to one number m for all k,
+
+    D(a) = sum_p a_p - R*(X'(a t)) - m^2 / (4 gamma_b)        (no last term with hard biases)
+
+is a lower bound of F. Duals whose B_k differ have the value minus infinity: `repaired` makes them equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin.penalties import CoupledNorm, ZeroSumNorm
+from polymargin.solvers.dual_ascent import SparseDuals
+
+Array = NDArray[np.float64]
+
+_BLOCK_ENTRIES = 1 << 20  # entries of X or scores converted at a time
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Pairs(NamedTuple):
+    """Known labels row by row: entries ``starts[i]:starts[i + 1]`` belong to row i, ``labels`` ascending in a row."""
+
+    starts: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    signs: Array  # +1 or -1
+    row_numbers: NDArray[np.intp] | None = None  # in the user's data, if rows were left out
+
+
+@dataclass(frozen=True)
+class LabelProblem:
+    """Features x known labels x costs x penalties.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    y : Pairs
+    cost : array of shape (n_pairs,)
+        ``u_p > 0``.
+    n_classes : int
+    penalty : CoupledNorm or ZeroSumNorm
+    gamma_b : float or None
+        Weight of the squared sum of the biases; None keeps the sum at zero.
+    """
+
+    X: Any
+    y: Pairs
+    cost: Array
+    n_classes: int
+    penalty: CoupledNorm | ZeroSumNorm
+    gamma_b: float | None
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @cached_property
+    def pair_rows(self) -> NDArray[np.intp]:
+        """Row of each pair."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.y.starts))
+
+    def primal(self, W: Array, b: Array) -> float:
+        """F of a machine; the scores are formed block by block."""
+        total = 0.0
+        for rows, pairs in self._blocks():
+            S = np.asarray(self.X[rows] @ W, dtype=np.float64) + b
+            total += self._loss_of_block(S, rows, pairs)
+        return total + self.penalty_value(W, b)
+
+    def total_loss(self, S: Array) -> float:
+        """The weighted loss of scores ``S (n, c)``."""
+        return sum(self._loss_of_block(S[rows], rows, pairs) for rows, pairs in self._blocks())
+
+    def penalty_value(self, W: Array, b: Array) -> float:
+        """``R(W) + R_b(b)``."""
+        return self.penalty.value(W) + self.bias_penalty(b)
+
+    def bias_penalty(self, b: Array) -> float:
+        return 0.0 if self.gamma_b is None else self.gamma_b * float(b.sum()) ** 2
+
+    def pair_scores(self, W: Array, b: Array) -> Array:
+        """``s_p`` of every pair."""
+        blocks = (
+            (np.asarray(self.X[rows] @ W, dtype=np.float64) + b)[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
+            for rows, pairs in self._blocks()
+        )
+        return np.concatenate(list(blocks))
+
+    def dual(self, a: Array) -> float:
+        """D of duals with equal B_k."""
+        return float(a.sum()) - self._conjugate(a)
+
+    def bound(self, a: Array) -> float:
+        """D at the best multiple of the repaired duals: a lower bound from any ``0 <= a <= u``.
+
+        The loss of a pair with a score of 1 is known to rounding only: what `primal` may miss for the pairs that matter is
+        taken off the bound. It is felt on badly scaled data only, where F is tiny beside the costs.
+        """
+        a = self.repaired(a)
+        total, conjugate = float(a.sum()), self._conjugate(a)
+        t = min(1.0, total / (2.0 * conjugate)) if conjugate > 0.0 else 1.0
+        rounding = _EPS * float(self.cost[a > 1e-9 * a.max(initial=0.0)].sum())
+        return t * total - t * t * conjugate - rounding
+
+    def _conjugate(self, a: Array) -> float:
+        value = self.penalty.conjugate(self.class_sums(a))
+        if self.gamma_b is not None:
+            m = float(self.balance(a).mean())
+            value += m * m / (4.0 * self.gamma_b)
+        return value
+
+    def class_sums(self, a: Array) -> Array:
+        """``Z = X'(a t)``, of shape (d, c)."""
+        duals = sparse.csr_array((a * self.y.signs, self.y.labels, self.y.starts), shape=(self.n_rows, self.n_classes))
+        if sparse.issparse(self.X):
+            return np.asarray((sparse.csr_array(self.X).T @ duals).toarray(), dtype=np.float64)
+        Z = np.zeros((self.n_classes, self.n_features))
+        for rows, _ in self._blocks():  # float32 rows are not converted at once
+            Z += duals[rows].T @ self.X[rows]
+        return Z.T
+
+    def balance(self, a: Array) -> Array:
+        """``B_k``, of shape (c,)."""
+        return np.asarray(np.bincount(self.y.labels, a * self.y.signs, self.n_classes), dtype=np.float64)
+
+    def repaired(self, a: Array) -> Array:
+        """Feasible duals near `a` with equal B_k.
+
+        Duals inside their bounds move first, in proportion to their distance from them: at the optimum that costs nothing
+        to first order. What they cannot balance, all duals of the class share in proportion to the room they have.
+        """
+        a = np.clip(a, 0.0, self.cost)
+        supply, demand = self._capacity
+        m = float(np.clip(self.balance(a).mean(), (-demand).max(), supply.min()))
+        a = self._towards(m, a, np.minimum(a, self.cost - a))
+        grows = (m > self.balance(a))[self.y.labels] == (self.y.signs > 0.0)
+        return self._towards(m, a, np.where(grows, self.cost - a, a))
+
+    def _towards(self, m: float, a: Array, room: Array) -> Array:
+        """Moves the duals of each class by the same part of their room, such that B_k becomes m or the room is used up."""
+        missing = m - self.balance(a)
+        total = np.bincount(self.y.labels, weights=room, minlength=self.n_classes)
+        missing[np.abs(missing) <= 1e-14 * sum(self._capacity)] = 0.0  # rounding: duals at their bounds stay there
+        part = np.clip(missing / np.where(total > 0.0, total, np.inf), -1.0, 1.0)
+        return np.clip(a + self.y.signs * room * part[self.y.labels], 0.0, self.cost)
+
+    @cached_property
+    def _capacity(self) -> tuple[Array, Array]:
+        """Total costs of members and of known non-members of each class."""
+        members = self.y.signs > 0.0
+        supply = np.bincount(self.y.labels[members], self.cost[members], self.n_classes)
+        demand = np.bincount(self.y.labels[~members], self.cost[~members], self.n_classes)
+        return np.asarray(supply, dtype=np.float64), np.asarray(demand, dtype=np.float64)
+
+    def trivial_value(self) -> float:
+        """The best F with W = 0: a concave function of the common balance m, maximised by ternary search."""
+        supply, demand = self._capacity
+
+        def value(m: float) -> float:
+            penalty = 0.0 if self.gamma_b is None else m * m / (4.0 * self.gamma_b)
+            return float(np.minimum(2.0 * supply - m, 2.0 * demand + m).sum()) - penalty
+
+        low, high = float((-demand).max()), float(supply.min())
+        for _ in range(200):
+            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+            low, high = (left, high) if value(left) < value(right) else (low, right)
+        return value(0.5 * (low + high))
+
+    def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
+        """Rows with a non-zero dual and the coefficients on them that make W: ``W = X[support]' A``."""
+        used = duals.values != 0.0
+        support = np.unique(self.pair_rows[used])
+        tau = np.zeros((len(support), self.n_classes))
+        tau[np.searchsorted(support, self.pair_rows[used]), self.y.labels[used]] = (duals.values * self.y.signs)[used]
+        return support, self.penalty.minimizer(tau)
+
+    def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
+        """How many of these rows are members of each class."""
+        members = np.isin(self.pair_rows, support) & (self.y.signs > 0.0)
+        return np.bincount(self.y.labels[members], minlength=self.n_classes).astype(np.int32)
+
+    def _loss_of_block(self, S: Array, rows: slice, pairs: slice) -> float:
+        scores = S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
+        return float(self.cost[pairs] @ np.maximum(0.0, 1.0 - self.y.signs[pairs] * scores))
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows and their pairs."""
+        widest = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
+        step = max(1, _BLOCK_ENTRIES // widest)
+        for start in range(0, self.n_rows, step):
+            stop = min(self.n_rows, start + step)
+            yield slice(start, stop), slice(int(self.y.starts[start]), int(self.y.starts[stop]))

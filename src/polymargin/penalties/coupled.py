@@ -1,0 +1,77 @@
+"""The penalties of One versus None: class vectors pushed apart, or kept at sum zero."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from polymargin.penalties.base import Array, Penalty
+
+
+class Coupling(NamedTuple):
+    """The inverse Hessian of R, split by classes: differences from the mean and the mean itself.
+
+    ``w_k = scale (z_k - mean z) + common (mean z)`` attains the conjugate at Z.
+    """
+
+    scale: float
+    common: float
+
+
+class CoupledNorm(Penalty):
+    """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} w_k . w_l``, that is ``1/2 (1-alpha) |W|^2 + 1/2 alpha |sum_k w_k|^2``.
+
+    Convex and bounded for ``-1/(c-1) < alpha < 1``.
+    """
+
+    name = "coupled norm"
+
+    def __init__(self, alpha: float = 0.5):
+        self.alpha = alpha
+
+    def coupling(self, n_classes: int) -> Coupling:
+        return Coupling(1.0 / (1.0 - self.alpha), 1.0 / (1.0 + self.alpha * (n_classes - 1)))
+
+    def value(self, W: Array) -> float:
+        total = W.sum(axis=1)
+        return 0.5 * (1.0 - self.alpha) * float((W * W).sum()) + 0.5 * self.alpha * float(total @ total)
+
+    def gradient(self, W: Array) -> Array:
+        return (1.0 - self.alpha) * W + self.alpha * W.sum(axis=1, keepdims=True)
+
+    def conjugate(self, Z: Array) -> float:
+        return _conjugate(self.coupling(Z.shape[1]), Z)
+
+    def minimizer(self, Z: Array) -> Array:
+        return _minimizer(self.coupling(Z.shape[1]), Z)
+
+
+class ZeroSumNorm(Penalty):
+    """``1/2 |W|^2`` on ``sum_k w_k = 0``; the sum is left to the solvers, and `value` trusts them."""
+
+    name = "norm at sum zero"
+
+    def coupling(self, n_classes: int) -> Coupling:
+        return Coupling(1.0, 0.0)
+
+    def value(self, W: Array) -> float:
+        return 0.5 * float((W * W).sum())
+
+    def gradient(self, W: Array) -> Array:
+        return W
+
+    def conjugate(self, Z: Array) -> float:
+        return _conjugate(self.coupling(Z.shape[1]), Z)
+
+    def minimizer(self, Z: Array) -> Array:
+        return _minimizer(self.coupling(Z.shape[1]), Z)
+
+
+def _minimizer(coupling: Coupling, Z: Array) -> Array:
+    mean = Z.mean(axis=1, keepdims=True)
+    return coupling.scale * (Z - mean) + coupling.common * mean
+
+
+def _conjugate(coupling: Coupling, Z: Array) -> float:
+    mean = Z.mean(axis=1, keepdims=True)
+    differences = float(((Z - mean) ** 2).sum())
+    return 0.5 * coupling.scale * differences + 0.5 * coupling.common * Z.shape[1] * float((mean * mean).sum())
