@@ -1,8 +1,8 @@
 """Max-margin classification with many classes, certified optimal."""
 
 from polymargin.certificate import Certificate
-from polymargin.estimators import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin.estimators import M3SVC, CrammerSingerSVC, WestonWatkinsSVC
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "CrammerSingerSVC", "WestonWatkinsSVC", "__version__"]
+__all__ = ["Certificate", "CrammerSingerSVC", "M3SVC", "WestonWatkinsSVC", "__version__"]

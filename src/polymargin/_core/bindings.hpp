@@ -5,6 +5,7 @@
 
 namespace polymargin {
 
-void bind_dual(nanobind::module_& m);  // bind_dual.cpp: the dual loop
+void bind_dual(nanobind::module_& m);    // bind_dual.cpp: the dual loop
+void bind_scores(nanobind::module_& m);  // bind_scores.cpp: passes over the scores
 
 }  // namespace polymargin

@@ -372,7 +372,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         scores = np.asarray(self.decision_function(X), dtype=np.float64)
         if scores.ndim == 1:  # only the difference matters to the losses
             scores = np.column_stack([np.zeros_like(scores), scores])
-        return float(problem.cost @ problem.loss.value(scores, indices)) + self._penalty_value
+        penalty = self._penalty_value + problem.penalty.offset_value(offsets)
+        return float(problem.cost @ problem.loss.value(scores, indices)) + penalty
 
     @property
     def coef_(self) -> NDArray[Any]:

@@ -2,10 +2,13 @@
 
 from polymargin.losses.base import ScoreLoss
 from polymargin.losses.hinge import CrammerSingerHinge, WestonWatkinsHinge
+from polymargin.losses.pairwise import CrossEntropy, PairwiseLogistic
 
 LOSSES: dict[str, type[ScoreLoss]] = {
     "crammer_singer": CrammerSingerHinge,
     "weston_watkins": WestonWatkinsHinge,
+    "pairwise_logistic": PairwiseLogistic,
+    "cross_entropy": CrossEntropy,
 }
 
-__all__ = ["LOSSES", "CrammerSingerHinge", "ScoreLoss", "WestonWatkinsHinge"]
+__all__ = ["LOSSES", "CrammerSingerHinge", "CrossEntropy", "PairwiseLogistic", "ScoreLoss", "WestonWatkinsHinge"]
