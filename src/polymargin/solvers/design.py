@@ -8,6 +8,7 @@ of the rows: r <= min(n, d).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,22 @@ class Design:
         W, b = self.split(V)
         return (W.copy() if self._lift is None else self._lift(W)), b
 
-    def squared_size(self) -> float:
-        """Sum of the squares of the centred rows."""
+    @cached_property
+    def mean_square(self) -> float:
+        """Mean of the squared lengths of the rows."""
         squares = self.X.multiply(self.X).sum() if sparse.issparse(self.X) else np.einsum("ij,ij->", self.X, self.X)
-        return float(squares)
+        return max(float(squares) / self.n - float(self.mean @ self.mean), 0.0)
+
+    def gram(self) -> Array:
+        """Inner products of the centred rows, (n, n)."""
+        return self._gram
+
+    @cached_property
+    def _gram(self) -> Array:
+        K = self.X @ self.X.T
+        K = K.toarray() if sparse.issparse(K) else np.asarray(K, dtype=np.float64)
+        across = np.asarray(self.X @ self.mean, dtype=np.float64)
+        return np.asarray(K - across[:, None] - across + self.mean @ self.mean)
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         step = max(1, _BLOCK_ENTRIES // max(1, self.r))

@@ -21,6 +21,7 @@ from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Machine, Solution
+from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.lower_bound import lower_bound
 from polymargin.solvers.newton_system import NewtonSystem, StarCurvature, assembled
 from polymargin.solvers.primal_newton import stacked_gradient
@@ -31,6 +32,7 @@ TO_BOUNDARY = 0.99
 FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
+CG_TOL, CG_STEPS = 1e-3, 150  # of large systems
 PATIENCE = 12  # iterations without halving the gap
 
 
@@ -55,6 +57,7 @@ class _Iterate:
         self.A, self.B, self.xi, self.s = (np.zeros((n, c)) for _ in range(4))
         self.T, self.omega = np.empty((n, c)), np.zeros((n, c))
         self.mu = self.blur = self.open = 0.0
+        self.direct = assembled(design, c)  # whether Newton systems are solved exactly
         self.best: tuple[float, Array] | None = None
 
     @property
@@ -135,13 +138,23 @@ class _Iterate:
         t, primal = self._best_multiple()
         if self.best is None or primal < self.best[0]:
             self.best = (primal, t * self.V)
-        T = self.A.copy()
-        T[np.arange(len(self.y)), self.y] = -T.sum(axis=1)
-        gradient = self.design.adjoint(T)
-        longest = 1.0 / max(float((self.A / self.cost[:, None]).max()), 1e-300)
-        bound = lower_bound(self.problem.penalty, model, self.design, gradient, float(self.A.sum()), longest)
+        bound = self._bound(self.A, model)
+        if self.design.fit_intercept and primal - bound > ledger.tol * primal and not self.direct:
+            bound = max(bound, self._bound(self._balanced(), model))
         ledger.add(self.best[0], bound, n_iter)
         self.open = primal - bound
+
+    def _bound(self, A: Array, model: Any) -> float:
+        T = self.T
+        T[:] = A
+        T[np.arange(len(self.y)), self.y] = -A.sum(axis=1)
+        longest = 1.0 / max(float((A / self.cost[:, None]).max()), 1e-300)
+        return lower_bound(self.problem.penalty, model, self.design, self.design.adjoint(T), float(A.sum()), longest)
+
+    def _balanced(self) -> Array:
+        """Multipliers whose sums over the rows vanish: inexact steps leave them unbalanced, which epsilon hardly forgives."""
+        flows = np.array([self.A[rows].sum(axis=0) for rows in self.classes])
+        return self.A * balancing_factors(flows)[self.y]
 
     def _best_multiple(self) -> tuple[float, float]:
         """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""
@@ -206,15 +219,15 @@ def _step(now: _Iterate, model: Any) -> bool:
     base = stacked_gradient(design, penalty, model, np.zeros_like(now.V), b)  # of the penalty alone
     # a blurred penalty: first balance the iterate, then sharpen
     hold = not penalty.smooth and now.open > HOLD * (2.0 * now.mu * now.n_pairs + now.blur)
-    direct = assembled(design, now.S.shape[1])
+    direct = now.direct
     curvature = StarCurvature(now.omega, now.y, now.classes)
     dS_predictor = None
-    mu = 0.0 if direct else 0.2 * now.mu
+    mu = 0.0
     native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
     system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
-    D, _ = system.solve(-(base + design.adjoint(now.T)), 0.05, 200)
+    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
     dS = design.scores(D)
-    if direct:
+    if True:
         report = native.assess_step(now.y, mu, *now.pairs, dS, None)
         a = min(1.0, report[0], report[1])
         a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
@@ -222,7 +235,7 @@ def _step(now: _Iterate, model: Any) -> bool:
         mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
         dS_predictor = dS
         native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
-        D, _ = system.solve(-(base + design.adjoint(now.T)), 0.05, 200)
+        D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
         dS = design.scores(D)
     if not np.isfinite(D).all():
         return False

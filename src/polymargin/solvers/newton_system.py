@@ -6,6 +6,7 @@ large ones are solved by conjugate gradients, whose preconditioner replaces all 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
 from polymargin.solvers.design import Design
+from polymargin.solvers.pair_preconditioner import HeavyPairs, mean_preconditioner
 
 Array = NDArray[np.float64]
 
@@ -28,11 +30,11 @@ class Curvature(Protocol):
     def apply(self, V: Array) -> Array:
         """M V row by row; may overwrite V."""
 
-    def class_mean(self) -> Array:
-        """The sum of all M_i, (c, c)."""
-
     def add_to(self, H: Array, design: Design) -> None:
         """Adds Z'MZ to the assembled matrix."""
+
+    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
+        """An approximate inverse; `model` is the penalty of W, `rate` the curvature of that of b."""
 
 
 class StarCurvature:
@@ -45,9 +47,8 @@ class StarCurvature:
         native.star_product(self.omega, self.y, V)
         return V
 
-    def class_mean(self) -> Array:
-        flows = np.array([self.omega[rows].sum(axis=0) for rows in self.classes])
-        return np.diag(flows.sum(axis=0) + flows.sum(axis=1)) - flows - flows.T
+    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
+        return HeavyPairs(design, self.omega, self.y, model, rate)
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.omega.shape[1], design.n_unknowns
@@ -75,9 +76,9 @@ class SoftmaxCurvature:
         native.softmax_product(self.P, self.cost, V)
         return V
 
-    def class_mean(self) -> Array:
+    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
         weighted = self.P * self.cost[:, None]
-        return np.diag(weighted.sum(axis=0)) - self.P.T @ weighted
+        return mean_preconditioner(design, np.diag(weighted.sum(axis=0)) - self.P.T @ weighted, model, rate)
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.P.shape[1], design.n_unknowns
@@ -102,10 +103,10 @@ class ProductCurvature:
     def apply(self, V: Array) -> Array:
         return self.cost[:, None] * np.asarray(self.loss.hessian_product(self.S, self.y, V), dtype=np.float64)
 
-    def class_mean(self) -> Array:
+    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
         c = self.S.shape[1]
-        columns = [self.apply(np.tile(np.eye(c)[k], (len(self.y), 1))).sum(axis=0) for k in range(c)]
-        return 0.5 * (np.array(columns) + np.array(columns).T)
+        columns = np.array([self.apply(np.tile(np.eye(c)[k], (len(self.y), 1))).sum(axis=0) for k in range(c)])
+        return mean_preconditioner(design, 0.5 * (columns + columns.T), model, rate)
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.S.shape[1], design.n_unknowns
@@ -123,7 +124,7 @@ class NewtonSystem:
     def __init__(self, design: Design, penalty: Any, model: Any, curvature: Curvature, n_classes: int):
         self.design, self.penalty, self.model, self.curvature, self.c = design, penalty, model, curvature, n_classes
         self._factor: Array | None = None
-        self._blocks: tuple[Array, Array] | None = None
+        self._preconditioner: Any = None
         if assembled(design, n_classes):
             self._factorise()
 
@@ -205,22 +206,10 @@ class NewtonSystem:
         return x - x.mean(axis=1, keepdims=True), n
 
     def _precondition(self, R: Array) -> Array:
-        d = self.design
-        if self._blocks is None:
-            c, M = self.c, self.curvature.class_mean()
-            ones = np.ones((c, c)) / c
-            L = np.diag(self.model.Q.sum(axis=1) + self.model.ridge) - self.model.Q
-            W_block = L + M * (d.squared_size() / d.n / max(1, min(d.n, d.r)))
+        if self._preconditioner is None:
             rate = float(self.penalty.offset_gradient(np.ones(1))[0])
-            b_block = M + rate * np.eye(c)
-            self._blocks = tuple(  # type: ignore[assignment]
-                np.linalg.inv(B + ones * max(float(np.trace(B)) / c, 1e-300)) for B in (W_block, b_block)
-            )
-        assert self._blocks is not None
-        out = R @ self._blocks[0]
-        if d.fit_intercept:
-            out[d.r] = R[d.r] @ self._blocks[1]
-        return out
+            self._preconditioner = self.curvature.preconditioner(self.design, self.model, rate)
+        return self._preconditioner(R)
 
 
 def assembled(design: Design, n_classes: int) -> bool:
