@@ -53,7 +53,7 @@ def solve_and_expand(
         left -= solution.certificate.n_iter
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine)
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
@@ -65,8 +65,10 @@ def solve_and_expand(
     return solution._replace(certificate=certificate), expansion
 
 
-def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array) -> Expansion:
+def _on_support_rows(problem: Problem, duals: SparseDuals, machine: Machine) -> Expansion:
     support, tau = signed_duals(duals, problem.y, problem.n_classes)
+    mixing, b = problem.penalty.mixing(machine.W), machine.b
+    tau = tau if mixing is None else tau @ mixing
     W = np.asarray(problem.X[support].T @ tau, dtype=np.float64)
     return Expansion(support, tau, b, problem.penalty.value(W), problem.primal(W, b))
 

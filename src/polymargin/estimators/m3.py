@@ -15,7 +15,7 @@ from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
 from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances, Penalty
 from polymargin.problem import Problem
-from polymargin.solvers import Solution
+from polymargin.solvers import Solution, WarmStart
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
 
@@ -150,6 +150,8 @@ class M3SVC(MarginClassifier):
                 f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it has no "
                 "meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
             )
+        if self.norm == "l1" and np.isinf(self.p):
+            raise ValueError("norm='l1' is not valid with p=inf: use a finite p or norm='l2'.")
         validation.positive("epsilon", self.epsilon, "it picks one solution, for example 1e-6")
 
     def _loss(self) -> ScoreLoss:
@@ -166,6 +168,8 @@ class M3SVC(MarginClassifier):
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
         start = settings["start"]
+        if isinstance(start, WarmStart):  # of the kernel expansion, which asks again for a tighter tolerance
+            start = None
         if problem.loss.smooth:
             from polymargin.solvers.primal_newton import primal_newton
 

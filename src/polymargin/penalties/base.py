@@ -44,6 +44,10 @@ class Penalty(abc.ABC):
     def minimizer(self, Z: Array) -> Array:
         """The W that attains the conjugate at Z."""
 
+    def mixing(self, W: Array) -> Array | None:
+        """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""
+        return None
+
     def offset_value(self, b: Array) -> float:
         """What the offsets cost; most machines leave them free."""
         return 0.0

@@ -101,6 +101,10 @@ class PairwiseDistances(Penalty):
     def offset_conjugate(self, sums: Array, scale: float) -> float:
         return float(sums @ sums) / (4.0 * self.epsilon)
 
+    def mixing(self, W: Array) -> Array | None:
+        model = self.model(W, 1e-9 * self.value(W))
+        return np.asarray(np.linalg.pinv(np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q))
+
     # ---- for Newton's method ------------------------------------------------------------------------------------
 
     def model(self, W: Array, blur: float) -> PenaltyModel:

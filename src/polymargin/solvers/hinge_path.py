@@ -20,7 +20,7 @@ from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.design import Design
-from polymargin.solvers.dual_ascent import Machine, Solution
+from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.lower_bound import lower_bound
 from polymargin.solvers.newton_system import NewtonSystem, StarCurvature, assembled
@@ -81,19 +81,18 @@ class _Iterate:
         S = design.scores(V)
         size = float(np.abs(S).max())
         margins = self._sum_of_margins(S)
+        t = 0.0
         if size > 0.0 and margins > 0.0:
-            V /= size
-            S /= size
-            t = min((self._value(V, S, t), t) for t in 4.0 ** np.arange(-12, 9))[1]
-            V *= t
-            S *= t
-            margins *= t / size
-        else:
-            V, S, margins = np.zeros_like(V), np.zeros_like(S), 0.0
+            with np.errstate(all="ignore"):
+                V, S = V / size, S / size
+                found = [(self._value(V, S, t), t) for t in 4.0 ** np.arange(-12, 9)]
+            t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))[1]
+        V, S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
+        margins = t * margins / size if t > 0.0 else 0.0
         self.V, self.S = V, S
         W = V[: design.r]
         slope = float((penalty.model(W, 1e-3 * penalty.value(W)).gradient * W).sum())
-        share = np.clip(slope / max(margins, 1e-300) if margins > 0.0 else 0.5, 1e-3, 0.5)
+        share = np.clip(slope / margins if margins > 0.0 else 0.5, 1e-3, 0.5)
         self._start_pairs(np.broadcast_to((share * self.cost)[:, None], self.S.shape))
 
     def start_warm(self, start: PairStart, V: Array) -> None:
@@ -219,24 +218,21 @@ def _step(now: _Iterate, model: Any) -> bool:
     base = stacked_gradient(design, penalty, model, np.zeros_like(now.V), b)  # of the penalty alone
     # a blurred penalty: first balance the iterate, then sharpen
     hold = not penalty.smooth and now.open > HOLD * (2.0 * now.mu * now.n_pairs + now.blur)
-    direct = now.direct
     curvature = StarCurvature(now.omega, now.y, now.classes)
-    dS_predictor = None
-    mu = 0.0
+    mu = 0.0  # the predictor aims at the optimum itself
     native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
     system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
     D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
     dS = design.scores(D)
-    if True:
-        report = native.assess_step(now.y, mu, *now.pairs, dS, None)
-        a = min(1.0, report[0], report[1])
-        a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
-        after = (report[2] + a * (report[3] + report[4]) + a * a * report[5]) / (2.0 * now.n_pairs)
-        mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
-        dS_predictor = dS
-        native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
-        D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
-        dS = design.scores(D)
+    report = native.assess_step(now.y, mu, *now.pairs, dS, None)
+    a = min(1.0, report[0], report[1])
+    a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
+    after = (report[2] + a * (report[3] + report[4]) + a * a * report[5]) / (2.0 * now.n_pairs)
+    mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
+    dS_predictor = dS
+    native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
+    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
+    dS = design.scores(D)
     if not np.isfinite(D).all():
         return False
     report = native.assess_step(now.y, mu, *now.pairs, dS, dS_predictor)
@@ -271,4 +267,14 @@ def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[
     primal, V = now.best
     W, b = now.design.machine(V)
     W -= W.mean(axis=1, keepdims=True)
-    return Solution(Machine(W, b - b.mean(), primal), None, ledger.close(n_iter, status)), now.A
+    return Solution(Machine(W, b - b.mean(), primal), _sparse(now), ledger.close(n_iter, status)), now.A
+
+
+def _sparse(now: _Iterate) -> SparseDuals:
+    """The multipliers that are not on their way to 0."""
+    kept = (now.A > now.s) | (now.A > 1e-3 * now.cost[:, None])
+    kept &= now.A > 1e-9 * now.A.max(initial=0.0)
+    starts = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept.sum(axis=1), out=starts[1:])
+    rows, classes = np.nonzero(kept)
+    return SparseDuals(starts, classes.astype(np.int32), now.A[rows, classes])

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 BLUR = 0.05  # of the open gap
 ENOUGH = 1e-4  # of the decrease that the slope promises
-PATIENCE = 15  # steps without halving the gap
+PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
 
 
 class PrimalStart(NamedTuple):
@@ -73,7 +73,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
             V[design.r] = start.b + design.mean @ start.W
     S = design.scores(V)
     best, best_V = np.inf, V
-    status, mark, waited, n_iter = "max_iter", np.inf, 0, 0
+    status, mark, mark_best, waited, n_iter = "max_iter", np.inf, np.inf, 0, 0
     while True:
         blur = BLUR * (ledger.gap if np.isfinite(ledger.gap) else losses.value(S))
         value, T, curvature = losses.at(S)
@@ -86,8 +86,8 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
         linear = value - float(np.vdot(T, S))
         ledger.add(best, lower_bound(penalty, model, design, gradient, linear, 1.0), max(1, n_iter))
         waited += 1
-        if ledger.gap <= 0.5 * mark:
-            mark, waited = ledger.gap, 0
+        if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
+            mark, mark_best, waited = min(mark, ledger.gap), best, 0
         if ledger.done or n_iter == max_iter:
             break
         if waited > PATIENCE:
