@@ -17,9 +17,11 @@ with the residual ``e`` of the gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
 
@@ -69,6 +71,26 @@ class PenaltyModel(NamedTuple):
             H -= np.outer(v.ravel(), v.ravel()) / self.shared
 
 
+class Ray(NamedTuple):
+    """``R*(t Z)`` is about ``power * t^exponent + square * t^2`` for t up to `longest`."""
+
+    power: float
+    exponent: float
+    square: float
+    longest: float
+
+
+def flow_ray(s: Array, p: float, square: float) -> Ray:
+    """The shape of ``sum psi*(t s)`` for psi(r) = r^p, or of the maximum's conjugate for p = inf."""
+    with np.errstate(over="ignore"):
+        if np.isinf(p):
+            return Ray(0.25 * float(s.sum()) ** 2, 2.0, square, np.inf)
+        if p == 1.0:
+            return Ray(0.0, 2.0, square, 1.0 / max(float(s.max(initial=0.0)), 1e-300))
+        q = p / (p - 1.0)
+        return Ray((p - 1.0) * float(((s / p) ** q).sum()), q, square, np.inf)
+
+
 class PairwiseDistances(Penalty):
     """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
 
@@ -88,6 +110,12 @@ class PairwiseDistances(Penalty):
         r2 = self._squares(W)
         R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
         return float(R) + self.epsilon * float((W * W).sum())
+
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        """``R(t W)`` as a function of t >= 0."""
+        ridge = self.epsilon * float((W * W).sum())
+        whole, degree = self.value(W) - ridge, min(self.p, 2.0) if np.isinf(self.p) else self.p
+        return lambda t: t**degree * whole + t * t * ridge
 
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient
@@ -132,20 +160,17 @@ class PairwiseDistances(Penalty):
         gradient = _laplacian(W, Q) + ridge * W
         return PenaltyModel(W, value + self.epsilon * float((W * W).sum()), gradient, Q, K, shared, ridge)
 
-    def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], float]:
-        """A function of t: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the gradient of the model.
-
-        And a good t to try: for p = 1 the conjugate rises steeply beyond flows of length 1.
-        """
+    def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], Ray]:
+        """A function of t: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the gradient of the model; and its shape."""
         c = Z.shape[1]
         rest = Z - model.gradient
         common = float(np.square(Z.mean(axis=1)).sum()) * c  # what no difference of classes can carry
         Q = model.Q + model.ridge / c
         W, e = model.W, rest - rest.mean(axis=1, keepdims=True)
         lengths2 = Q**2 * _sq(W.T @ W) + 2.0 * Q / c * _sq(W.T @ e) + _sq(e.T @ e) / c**2
-        s = np.sqrt(np.maximum(lengths2[np.triu_indices(c, 1)], 0.0))
-        promising = 1.0 / max(float(s.max(initial=0.0)), 1e-300) if self.p == 1.0 else 1.0
-        return lambda t: self._flow_cost(t * s, c) + t * t * common / (2.0 * model.ridge), promising
+        s = np.sqrt(np.maximum(lengths2[pair_indices(c)], 0.0))
+        ray = flow_ray(s, self.p, common / (2.0 * model.ridge))
+        return lambda t: self._flow_cost(t * s, c) + t * t * common / (2.0 * model.ridge), ray
 
     def conjugate(self, Z: Array) -> float:
         W = self.minimizer(Z)
@@ -182,7 +207,7 @@ class PairwiseDistances(Penalty):
         """Squared distances of all pairs k < l, each from the difference itself: no cancellation."""
         c = W.shape[1]
         if c * W.size <= 1 << 22:
-            k, other = np.triu_indices(c, 1)
+            k, other = pair_indices(c)
             D = W[:, k] - W[:, other]
             return np.einsum("jk,jk->k", D, D)
         return np.concatenate([np.square(W[:, k : k + 1] - W[:, k + 1 :]).sum(axis=0) for k in range(c - 1)])
@@ -229,6 +254,12 @@ def _conjugate_of_largest(s: Array, ridge: float) -> float:
     return float(s[full].sum()) * t - (1.0 + ridge * int(full.sum())) * t * t + rest
 
 
+@lru_cache(maxsize=16)
+def pair_indices(c: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The pairs k < l of c classes."""
+    return np.triu_indices(c, 1)
+
+
 def _laplacian(V: Array, weights: Array) -> Array:
     """``sum_l weights_kl (v_k - v_l)`` for every class k."""
     return V * weights.sum(axis=1) - V @ weights
@@ -243,7 +274,7 @@ def _sq(G: Array) -> Array:
 def _spread(pairs: Array, c: int) -> Array:
     """A symmetric (c, c) matrix from the values of the pairs k < l."""
     out = np.zeros((c, c))
-    out[np.triu_indices(c, 1)] = pairs
+    out[pair_indices(c)] = pairs
     return out + out.T
 
 

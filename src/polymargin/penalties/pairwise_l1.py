@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.pairwise import Ray, flow_ray, pair_indices
 
 
 class L1Model(NamedTuple):
@@ -74,6 +75,12 @@ class PairwiseL1(Penalty):
         r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
         return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
 
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        """``R(t W)`` as a function of t >= 0."""
+        ridge = self.epsilon * float((W * W).sum())
+        whole = self.value(W) - ridge
+        return lambda t: t**self.p * whole + t * t * ridge
+
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient
 
@@ -112,15 +119,15 @@ class PairwiseL1(Penalty):
             self._last_width = (blur, blur / (max(steepness, 1e-300) * max(1, d)))
         return self._last_width[1]
 
-    def conjugate_along(self, model: L1Model, Z: Array) -> tuple[Callable[[float], float], float]:
-        """An upper bound of ``R*(t Z)`` as a function of t, and a good t to try."""
+    def conjugate_along(self, model: L1Model, Z: Array) -> tuple[Callable[[float], float], Ray]:
+        """An upper bound of ``R*(t Z)`` as a function of t, and its shape."""
         c = Z.shape[1]
         common = float(np.square(Z.mean(axis=1)).sum()) * c
         rest = Z - (model.gradient - model.ridge * model.W)
         flows = model.signs * model.slopes + (rest @ model.E) / c
         s = np.abs(flows).max(axis=0, initial=0.0)
-        promising = 1.0 / max(float(s.max(initial=0.0)), 1e-300) if self.p == 1.0 else 1.0
-        return lambda t: self._flow_cost(t * s) + t * t * common / (2.0 * model.ridge), promising
+        ray = flow_ray(s, self.p, common / (2.0 * model.ridge))
+        return lambda t: self._flow_cost(t * s) + t * t * common / (2.0 * model.ridge), ray
 
     def _flow_cost(self, s: Array) -> float:
         if self.p == 1.0:
@@ -136,7 +143,7 @@ class PairwiseL1(Penalty):
 
 def incidence(c: int) -> Array:
     """(c, pairs) with +1 and -1 for the classes of each pair k < l."""
-    k, other = np.triu_indices(c, 1)
+    k, other = pair_indices(c)
     E = np.zeros((c, len(k)))
     E[k, np.arange(len(k))] = 1.0
     E[other, np.arange(len(k))] = -1.0

@@ -18,7 +18,7 @@ from scipy import sparse
 Array = NDArray[np.float64]
 
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
-_BLOCK_ENTRIES = 1 << 19  # entries that are converted to float64 at a time otherwise
+_BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 
 
 class Design:

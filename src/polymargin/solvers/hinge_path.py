@@ -11,6 +11,7 @@ Every iterate is certified: F with the exact hinge, at the best multiple of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,8 @@ class _Iterate:
         if size > 0.0 and margins > 0.0:
             with np.errstate(all="ignore"):
                 V, S = V / size, S / size
-                found = [(self._value(V, S, t), t) for t in 4.0 ** np.arange(-12, 9)]
+                F = self._along(V, S)
+                found = [(F(t), t) for t in 4.0 ** np.arange(-12.0, 9.0)]
             t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))[1]
         V, S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
         margins = t * margins / size if t > 0.0 else 0.0
@@ -126,11 +128,12 @@ class _Iterate:
 
     # ---- values ---------------------------------------------------------------------------------------------------
 
-    def _value(self, V: Array, S: Array, t: float) -> float:
-        W, b = self.design.split(t * V)
+    def _along(self, V: Array, S: Array) -> Callable[[float], float]:
+        """F of t V as a function of t."""
+        W, b = self.design.split(V)
         penalty = self.problem.penalty
-        with np.errstate(over="ignore"):
-            return native.hinge_value(S, self.y, self.cost, t) + penalty.value(W) + penalty.offset_value(b)
+        R, offsets = penalty.value_along(W), penalty.offset_value(b)
+        return lambda t: native.hinge_value(S, self.y, self.cost, t) + R(t) + t * t * offsets
 
     def certify(self, ledger: Ledger, model: Any, n_iter: int) -> None:
         """Adds the iterate's values to the ledger."""
@@ -157,10 +160,10 @@ class _Iterate:
 
     def _best_multiple(self) -> tuple[float, float]:
         """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""
-        best, at, step = self._value(self.V, self.S, 1.0), 1.0, 0.25
+        F = self._along(self.V, self.S)
+        best, at, step = F(1.0), 1.0, 0.25
         while step > 1e-3:
-            found = [(self._value(self.V, self.S, t), t) for t in (at * (1.0 + step), at / (1.0 + step))]
-            value, t = min(found)
+            value, t = min((F(t), t) for t in (at * (1.0 + step), at / (1.0 + step)))
             if value < best:
                 best, at = value, t
             else:

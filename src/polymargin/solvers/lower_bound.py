@@ -11,8 +11,6 @@ from polymargin.solvers.design import Design
 
 Array = NDArray[np.float64]
 
-_STEPS = 24
-
 
 def lower_bound(penalty: Any, model: Any, design: Design, gradient: Array, linear: float, longest: float) -> float:
     """The best bound along the ray of the given derivatives.
@@ -25,30 +23,33 @@ def lower_bound(penalty: Any, model: Any, design: Design, gradient: Array, linea
     r = design.r
     sums = gradient[r] if design.fit_intercept else np.zeros(gradient.shape[1])
     Z = -(gradient[:r] + np.outer(design.mean, sums))
-    cost, promising = penalty.conjugate_along(model, Z)
+    cost, ray = penalty.conjugate_along(model, Z)
     scale = abs(linear)
+    offsets = penalty.offset_conjugate(sums, scale) if design.fit_intercept else 0.0
 
     def value(t: float) -> float:
-        return t * linear - cost(t) - (penalty.offset_conjugate(t * sums, scale) if design.fit_intercept else 0.0)
+        found = t * linear - cost(t) - (penalty.offset_conjugate(t * sums, scale) if design.fit_intercept else 0.0)
+        return found if np.isfinite(found) else 0.0
 
     with np.errstate(over="ignore", invalid="ignore"):
-        return max(0.0, _maximum(value, min(longest, 1.0, promising), longest))
+        t = min(_best_on_ray(linear, ray.power, ray.exponent, ray.square + offsets), ray.longest, longest)
+        return max(0.0, value(t), value(min(1.0, longest)))
 
 
-def _maximum(value: Any, first: float, longest: float) -> float:
-    """The largest value found of a concave function on [0, longest], starting near `first`."""
-    best, at, step = value(first), first, 0.5
-    if not np.isfinite(best):
-        best = -np.inf
-    for _ in range(_STEPS):
-        moved = False
-        for t in (at * (1.0 - step), min(longest, at * (1.0 + step))):
-            found = value(t)
-            if found > best:
-                best, at, moved = found, t, True
-                break
-        if not moved:
-            step *= 0.25
-            if step < 1e-9:
-                break
-    return float(best)
+def _best_on_ray(linear: float, power: float, exponent: float, square: float) -> float:
+    """The t > 0 that maximises ``t linear - power t^exponent - square t^2``, by Newton's method in log t from above."""
+    if not linear > 0.0 or not np.isfinite(power + square):
+        return 0.0
+    candidates = [linear / (2.0 * square)] if square > 0.0 else []
+    if power > 0.0:
+        candidates.append((linear / (exponent * power)) ** (1.0 / (exponent - 1.0)))
+    if not candidates:
+        return np.inf
+    t = min(candidates)
+    for _ in range(30):
+        a, b = exponent * power * t ** (exponent - 1.0), 2.0 * square * t
+        step = np.log((a + b) / linear) * (a + b) / ((exponent - 1.0) * a + b)
+        t *= float(np.exp(-step))
+        if abs(step) < 1e-12:
+            break
+    return t
