@@ -3,9 +3,9 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, memory, startup
+from . import growth, interrupt, linear, m3, memory, startup
 
-COMMANDS = {"linear": linear, "startup": startup, "growth": growth, "memory": memory, "interrupt": interrupt}
+COMMANDS = {"linear": linear, "startup": startup, "growth": growth, "memory": memory, "interrupt": interrupt, "m3": m3}
 
 
 def parse() -> argparse.Namespace:

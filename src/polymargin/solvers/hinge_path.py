@@ -34,7 +34,7 @@ FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvatu
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
 CG_TOL, CG_STEPS = 1e-3, 150  # of large systems
-PATIENCE = 12  # iterations without halving the gap
+PATIENCE = 20  # iterations without halving the gap
 
 
 class PairStart(NamedTuple):
@@ -57,7 +57,8 @@ class _Iterate:
         self.S = np.zeros((n, c))
         self.A, self.B, self.xi, self.s = (np.zeros((n, c)) for _ in range(4))
         self.T, self.omega = np.empty((n, c)), np.zeros((n, c))
-        self.mu = self.blur = self.open = 0.0
+        self.mu = self.blur = 0.0
+        self.value = self.open = np.inf  # F of the iterate, and how far it is above its own bound
         self.direct = assembled(design, c)  # whether Newton systems are solved exactly
         self.best: tuple[float, Array] | None = None
 
@@ -88,7 +89,8 @@ class _Iterate:
                 V, S = V / size, S / size
                 F = self._along(V, S)
                 found = [(F(t), t) for t in 4.0 ** np.arange(-12.0, 9.0)]
-            t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))[1]
+                value, t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))
+                t = _refined(F, value, t)[1]
         V, S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
         margins = t * margins / size if t > 0.0 else 0.0
         self.V, self.S = V, S
@@ -144,7 +146,7 @@ class _Iterate:
         if self.design.fit_intercept and primal - bound > ledger.tol * primal and not self.direct:
             bound = max(bound, self._bound(self._balanced(), model))
         ledger.add(self.best[0], bound, n_iter)
-        self.open = primal - bound
+        self.open = self.value - bound
 
     def _bound(self, A: Array, model: Any) -> float:
         T = self.T
@@ -161,35 +163,48 @@ class _Iterate:
     def _best_multiple(self) -> tuple[float, float]:
         """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""
         F = self._along(self.V, self.S)
-        best, at, step = F(1.0), 1.0, 0.25
-        while step > 1e-3:
-            value, t = min((F(t), t) for t in (at * (1.0 + step), at / (1.0 + step)))
-            if value < best:
-                best, at = value, t
-            else:
-                step *= 0.25
+        self.value = F(1.0)
+        best, at = _refined(F, self.value, 1.0)
         return at, best
+
+
+def _refined(F: Callable[[float], float], best: float, at: float) -> tuple[float, float]:
+    """The least value of a convex function near `at`, to a thousandth, and where it is."""
+    step = 0.25
+    while step > 1e-3:
+        value, t = min((F(t), t) for t in (at * (1.0 + step), at / (1.0 + step)))
+        if value < best:
+            best, at = value, t
+        else:
+            step *= 0.25
+    return best, at
 
 
 def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
     """Solves `problem` until ``ledger.tol`` is certified; also returns the multipliers (n, c) of the end."""
-    rotate = problem.penalty.rotation_invariant
-    design = Design(problem.X, problem.cost, problem.fit_intercept, rotate and start is None)
-    now = _Iterate(problem, design)
-    model = None
+    used = 0
     if start is not None:
-        W, b = start.W, start.b
-        V = np.vstack([W, b + design.mean @ W]) if problem.fit_intercept else W.copy()
-        now.start_warm(start, V)
-        model = problem.penalty.model(now.V[: design.r], 0.0)
-        now.certify(ledger, model, 1)
-        if ledger.done:
-            return _solution(now, ledger, 1, "max_iter")
-        now.push_inside(1e-3)
-    else:
-        now.start_cold()
-    status, n_iter = _follow(now, ledger, max_iter)
-    return _solution(now, ledger, n_iter, status)
+        now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
+        status, used = _follow_warm(now, start, ledger, max_iter)
+        if ledger.done or used >= max_iter:
+            return _solution(now, ledger, used, status)
+    now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, problem.penalty.rotation_invariant))
+    now.start_cold()
+    status, n_iter = _follow(now, ledger, max_iter - used)
+    return _solution(now, ledger, used + n_iter, status)
+
+
+def _follow_warm(now: _Iterate, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+    """From an earlier fit; if that leads nowhere, the caller starts again."""
+    design = now.design
+    V = np.vstack([start.W, start.b + design.mean @ start.W]) if design.fit_intercept else start.W.copy()
+    now.start_warm(start, V)
+    blur = 0.1 * ledger.tol * now.problem.penalty.value(start.W)
+    now.certify(ledger, now.problem.penalty.model(V[: design.r], blur), 1)
+    if ledger.done:
+        return "max_iter", 1
+    now.push_inside(1e-3)
+    return _follow(now, ledger, max_iter)
 
 
 def _follow(now: _Iterate, ledger: Ledger, max_iter: int) -> tuple[str, int]:
@@ -202,7 +217,7 @@ def _follow(now: _Iterate, ledger: Ledger, max_iter: int) -> tuple[str, int]:
         waited += 1
         if ledger.gap <= 0.5 * mark:
             mark, waited = ledger.gap, 0
-        if waited > PATIENCE and (now.mu * now.n_pairs < 0.01 * ledger.gap or waited > 10 * PATIENCE):
+        if waited > PATIENCE and (now.mu * now.n_pairs < 0.01 * ledger.gap or waited > 3 * PATIENCE):
             return "stalled", n_iter
         try:
             with np.errstate(all="ignore"):
@@ -219,8 +234,8 @@ def _step(now: _Iterate, model: Any) -> bool:
     design, penalty = now.design, now.problem.penalty
     _, b = design.split(now.V)
     base = stacked_gradient(design, penalty, model, np.zeros_like(now.V), b)  # of the penalty alone
-    # a blurred penalty: first balance the iterate, then sharpen
-    hold = not penalty.smooth and now.open > HOLD * (2.0 * now.mu * now.n_pairs + now.blur)
+    # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
+    hold = now.open > (10.0 if penalty.smooth else HOLD) * (2.0 * now.mu * now.n_pairs + now.blur)
     curvature = StarCurvature(now.omega, now.y, now.classes)
     mu = 0.0  # the predictor aims at the optimum itself
     native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
@@ -268,6 +283,7 @@ def _while_R_follows(penalty: Any, model: Any, D: Array, a: float, loss_curvatur
 def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[Solution, Array]:
     assert now.best is not None
     primal, V = now.best
+    ledger.primal = primal  # of this machine, even if a warm start saw a better one
     W, b = now.design.machine(V)
     W -= W.mean(axis=1, keepdims=True)
     return Solution(Machine(W, b - b.mean(), primal), _sparse(now), ledger.close(n_iter, status)), now.A

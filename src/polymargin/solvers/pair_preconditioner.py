@@ -6,7 +6,8 @@ Newton matrix is close to
     B + sum_{j in J} omega_j u_j u_j',     B = (L + light pairs' mean) (x) I   for W,  and likewise for the offsets,
 
 whose inverse needs one factorisation of order |J|: ``Omega^-1 + U B^-1 U'``, entries ``K_ij (e_i' P e_j)`` from the Gram matrix K of rows.
-The stretches of the penalty (``(e_k - e_l) (x) (w_k - w_l)`` with weights K_kl > 0) are pairs of the same kind and join them.
+The stretches of the penalty, ``(e_k - e_l) (x) (w_k - w_l)`` with weights K_kl, are pairs of the same kind and join them; for p < 2 their
+weights are negative, and the factorisation is one of an indefinite matrix.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin.solvers.design import Design
@@ -34,7 +36,7 @@ class HeavyPairs:
         self.design, self.omega, self.y, self.model = design, omega, y, model
         self.c = omega.shape[1]
         self.L, self.rate = class_laplacian(model), rate
-        self.factor: Array | None = None
+        self.factor: Callable[[Array], Array] | None = None
         self._set_base(omega)
         self._choose()
 
@@ -61,7 +63,7 @@ class HeavyPairs:
 
     def _factorise(self) -> None:
         d, W = self.design, self.model.W
-        self.first, self.second = np.nonzero(np.triu(self.model.K) > 0.0)
+        self.first, self.second = np.nonzero(np.triu(self.model.K))
         k, other = np.r_[self.rivals, self.first], np.r_[self.own, self.second]
         PE = self.P[k] - self.P[other]
         G = np.ascontiguousarray(PE[:, k] - PE[:, other])
@@ -80,8 +82,12 @@ class HeavyPairs:
             G[:m, :m] += PE[:, self.rivals] - PE[:, self.own]
         weights = np.r_[self.omega[self.rows, self.rivals], self.model.K[self.first, self.second]]
         G[np.diag_indices_from(G)] += 1.0 / weights
-        factor, failed = dpotrf(G, lower=1)
-        self.factor = None if failed else factor
+        if (weights > 0.0).all():
+            factor, failed = dpotrf(G, lower=1)
+            self.factor = None if failed else (lambda right: dpotrs(factor, right, lower=1)[0])
+        else:
+            pivoted = lu_factor(G, check_finite=False)
+            self.factor = lambda right: lu_solve(pivoted, right, check_finite=False)
 
     def __call__(self, R: Array) -> Array:
         out = self._base(R)
@@ -92,7 +98,7 @@ class HeavyPairs:
         N = W.T @ out[: d.r]
         own = np.diag(N)
         stretch = (own[:, None] + own - N - N.T)[self.first, self.second]
-        x, _ = dpotrs(self.factor, np.r_[S[self.rows, self.rivals] - S[self.rows, self.own], stretch], lower=1)
+        x = self.factor(np.r_[S[self.rows, self.rivals] - S[self.rows, self.own], stretch])
         T = np.zeros_like(S)
         T[self.rows, self.rivals] = x[: len(self.rows)]
         T[np.arange(len(T)), self.y] = -T.sum(axis=1)
