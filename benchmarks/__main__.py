@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, lp_norm, memory, multilabel, paths, recommend, startup
+from . import growth, interrupt, linear, lp_norm, m3, memory, multilabel, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -12,6 +12,7 @@ COMMANDS = {
     "memory": memory,
     "interrupt": interrupt,
     "lp_norm": lp_norm,
+    "m3": m3,
     "multilabel": multilabel,
     "paths": paths,
     "recommend": recommend,

@@ -45,9 +45,23 @@ def half_squared_norm(W: Array) -> float:
     return 0.5 * float(np.sum(W * W))
 
 
+def no_offset_penalty(b: Array) -> float:
+    return 0.0
+
+
+M3_EPSILON = 1e-6
+
+
+def pairwise_fourth_powers(W: Array) -> float:
+    """sum_{k<l} |w_k - w_l|^4 + eps |W|^2, rows of W are the class vectors."""
+    squares = np.square(W[:, None] - W[None]).sum(axis=2)
+    return 0.5 * float(np.square(squares).sum()) + M3_EPSILON * float(np.sum(W * W))
+
+
 class Machine(NamedTuple):
     loss: Callable[[Array, NDArray[np.intp]], Array]
     penalty: Callable[[Array], float]
+    offset_penalty: Callable[[Array], float] = no_offset_penalty
 
 
 MACHINES = {
@@ -55,6 +69,7 @@ MACHINES = {
     "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
     "OneVsNoneSVC": Machine(own_class_loss, coupled_norm),
+    "M3SVC": Machine(weston_watkins_loss, pairwise_fourth_powers, lambda b: M3_EPSILON * float(b @ b)),
 }
 
 
@@ -87,9 +102,10 @@ def objective(
     codes = np.unique(np.asarray(y), return_inverse=True)[1]
     weights = row_weights(y, v)
     vectors = np.asarray(class_vectors, dtype=np.float64)
-    S = dense64(X) @ vectors.T + np.asarray(class_offsets, dtype=np.float64)
+    offsets = np.asarray(class_offsets, dtype=np.float64)
+    S = dense64(X) @ vectors.T + offsets
     machine = MACHINES[name]
-    return C * float(weights @ machine.loss(S, codes)) + machine.penalty(vectors)
+    return C * float(weights @ machine.loss(S, codes)) + machine.penalty(vectors) + machine.offset_penalty(offsets)
 
 
 # -- the optimum, by Clarabel on matrices assembled here ----------------------------------------------------
@@ -112,6 +128,17 @@ def _solve_quadratic(P: sp.csc_matrix, q: Array, A: sp.csc_matrix, b: Array) -> 
     solution = solver.solve()
     assert str(solution.status) in ("Solved", "AlmostSolved"), solution.status
     return np.asarray(solution.x), float(solution.obj_val_dual)
+
+
+def _solve_conic(P: sp.csc_matrix, q: Array, A: sp.csc_matrix, b: Array, cones: list[Any]) -> Array:
+    """min 1/2 z'Pz + q'z subject to b - A z in the cones."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    solution = clarabel.DefaultSolver(P, q, A, b, cones, settings).solve()
+    assert str(solution.status) in ("Solved", "AlmostSolved", "InsufficientProgress"), solution.status
+    return np.asarray(solution.x)
 
 
 def hinge_optimum(
@@ -175,11 +202,46 @@ def lp_norm(
     return lp_norm_optimum(dense64(X)[kept], codes[kept], C * v[kept], fit_intercept)
 
 
+def m3(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
+    """p = 4: t_kl >= |w_k - w_l|^2 as second-order cones |(2(w_k - w_l), t - 1)| <= t + 1, and sum t^2 in the objective."""
+    X, y, v = dense64(X), np.asarray(y), row_weights(y, sample_weight)
+    codes = np.unique(y, return_inverse=True)[1]
+    kept = v > 0
+    Z, rows_y, rows_v = np.c_[X, np.full(len(X), float(fit_intercept))][kept], codes[kept], v[kept]
+    q, c = Z.shape[1], int(codes.max()) + 1
+    i, k = np.nonzero(np.arange(c)[None, :] != rows_y[:, None])
+    pair = np.arange(len(i))
+    on_V = np.zeros((len(i), c, q))
+    on_V[pair, k] += Z[i]
+    on_V[pair, rows_y[i]] -= Z[i]
+    n_slacks, (first, second) = len(i), np.triu_indices(c, 1)
+    n_t, n_V = len(first), c * q
+    hinge = sp.hstack([sp.csc_matrix(on_V.reshape(len(i), n_V)), -sp.identity(n_slacks), sp.csc_matrix((n_slacks, n_t))])
+    positive = sp.hstack([sp.csc_matrix((n_slacks, n_V)), -sp.identity(n_slacks), sp.csc_matrix((n_slacks, n_t))])
+    cones, right = [], []
+    for j in range(n_t):
+        block = np.zeros((q + 1, n_V + n_slacks + n_t))
+        block[0, n_V + n_slacks + j] = block[1, n_V + n_slacks + j] = -1.0
+        feature = np.arange(q - 1)
+        block[2 + feature, first[j] * q + feature] = -2.0
+        block[2 + feature, second[j] * q + feature] = 2.0
+        cones.append(sp.csc_matrix(block))
+        right.append(np.r_[1.0, -1.0, np.zeros(q - 1)])
+    A = sp.csc_matrix(sp.vstack([hinge, positive, *cones]))
+    b = np.r_[-np.ones(len(i)), np.zeros(n_slacks), np.concatenate(right)]
+    P = sp.csc_matrix(sp.diags(np.r_[np.full(n_V, 2 * M3_EPSILON), np.zeros(n_slacks), np.full(n_t, 2.0)]))
+    linear = np.r_[np.zeros(n_V), C * rows_v[i], np.zeros(n_t)]
+    kinds = [clarabel.NonnegativeConeT(2 * n_slacks)] + [clarabel.SecondOrderConeT(q + 1)] * n_t
+    V = _solve_conic(P, linear, A, b, kinds)[:n_V].reshape(c, q)
+    return objective("M3SVC", V[:, :-1], fit_intercept * V[:, -1], X, y, C, v)
+
+
 REFERENCES: dict[str, Callable[..., float]] = {
     "CrammerSingerSVC": crammer_singer,
     "LpNormSVC": lp_norm,
     "WestonWatkinsSVC": weston_watkins,
     "OneVsNoneSVC": one_vs_none,
+    "M3SVC": m3,
 }
 
 

@@ -137,7 +137,7 @@ def test_nystroem_approaches_the_exact_machine(machine, iris):
 def test_scikit_learns_tools_work_with_kernels(machine, iris):
     X, y = iris
     K = pairwise_kernels(X, metric="rbf", gamma=0.3)
-    assert cross_val_score(machine(kernel="precomputed"), K, y, cv=3).mean() > 0.9
+    assert cross_val_score(machine(kernel="precomputed"), K, y, cv=3).mean() > 0.85
     search = GridSearchCV(machine(kernel="precomputed"), {"C": [0.1, 1.0]}, cv=3).fit(K, y)
     assert search.best_score_ > 0.9
     pipe = make_pipeline(StandardScaler(), machine(kernel="rbf"))

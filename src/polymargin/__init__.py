@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polymargin.certificate import Certificate
     from polymargin.comparison import compare_machines
-    from polymargin.estimators import CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
+    from polymargin.estimators import M3SVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
@@ -18,6 +18,7 @@ __all__ = [
     "Certificate",
     "CrammerSingerSVC",
     "LpNormSVC",
+    "M3SVC",
     "OneVsNoneSVC",
     "PathCV",
     "WestonWatkinsSVC",

@@ -68,11 +68,11 @@ class Problem:
         for block in self._blocks():
             S = np.asarray(self.X[block] @ W, dtype=np.float64) + b
             total += float(self.cost[block] @ self.loss.value(S, self.y[block]))
-        return total + self.penalty.value(W)
+        return total + self.penalty_value(W, b)
 
     def penalty_value(self, W: Array, b: Array) -> float:
-        """R; the offsets are not penalised."""
-        return self.penalty.value(W)
+        """R, with what the offsets cost in the few machines where they do."""
+        return self.penalty.value(W) + self.penalty.offset_value(b)
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""
@@ -93,11 +93,11 @@ class Problem:
 
     def dual(self, T: Array) -> float:
         """D of the derivatives T; minus infinity where they are not feasible."""
-        sums = np.abs(T.sum(axis=0)).max()
-        if self.fit_intercept and sums > 1e-9 * max(1.0, float(self.cost.sum())):
+        offsets = self.penalty.offset_conjugate(T.sum(axis=0), float(self.cost.sum())) if self.fit_intercept else 0.0
+        if np.isinf(offsets):
             return -np.inf
         losses = self.loss.conjugate(T / self.cost[:, None], self.y)
-        return -float(self.cost @ losses) - self.penalty.conjugate(-np.asarray(self.X.T @ T))
+        return -float(self.cost @ losses) - self.penalty.conjugate(-np.asarray(self.X.T @ T)) - offsets
 
     def trivial_value(self) -> float:
         """F of the machine that gives all classes the same score."""

@@ -93,3 +93,52 @@ def open_labels(
     data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], n_features: int, labels: LabelArrays
 ) -> LabelAscent: ...
 def supports_v3() -> bool: ...
+
+_Scores = NDArray[np.float64]  # (n, c)
+
+def start_pairs(
+    y: NDArray[np.int32], cost: NDArray[np.float64], mu: float, S: _Scores, A: _Scores, B: _Scores, xi: _Scores, s: _Scores
+) -> None: ...
+def pair_system(
+    y: NDArray[np.int32],
+    mu: float,
+    S: _Scores,
+    A: _Scores,
+    B: _Scores,
+    xi: _Scores,
+    s: _Scores,
+    predictor: _Scores | None,
+    T: _Scores,
+    omega: _Scores,
+) -> None: ...
+def assess_step(
+    y: NDArray[np.int32],
+    mu: float,
+    S: _Scores,
+    A: _Scores,
+    B: _Scores,
+    xi: _Scores,
+    s: _Scores,
+    dS: _Scores,
+    predictor: _Scores | None,
+) -> tuple[float, float, float, float, float, float, float]: ...
+def take_step(
+    y: NDArray[np.int32],
+    mu: float,
+    S: _Scores,
+    A: _Scores,
+    B: _Scores,
+    xi: _Scores,
+    s: _Scores,
+    dS: _Scores,
+    predictor: _Scores | None,
+    primal: float,
+    dual: float,
+) -> None: ...
+def hinge_value(S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], t: float) -> float: ...
+def star_product(omega: _Scores, y: NDArray[np.int32], V: _Scores) -> None: ...
+def pairwise_logistic(
+    S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], T: _Scores, omega: _Scores
+) -> float: ...
+def softmax(S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], T: _Scores, P: _Scores) -> float: ...
+def softmax_product(P: _Scores, cost: NDArray[np.float64], V: _Scores) -> None: ...

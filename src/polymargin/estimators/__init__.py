@@ -4,9 +4,10 @@ from typing import Any
 
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.lp_norm import LpNormSVC
+from polymargin.estimators.m3 import M3SVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
 
-__all__ = ["CrammerSingerSVC", "LpNormSVC", "OneVsNoneSVC", "WestonWatkinsSVC"]
+__all__ = ["CrammerSingerSVC", "LpNormSVC", "M3SVC", "OneVsNoneSVC", "WestonWatkinsSVC"]
 
 
 def machines() -> dict[str, type[Any]]:

@@ -53,7 +53,7 @@ def solve_and_expand(
         left -= solution.certificate.n_iter
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b, solution.scales)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution)
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
@@ -65,10 +65,12 @@ def solve_and_expand(
     return solution._replace(certificate=certificate), expansion
 
 
-def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array, scales: Array | None) -> Expansion:
+def _on_support_rows(problem: Problem, duals: SparseDuals, solution: Solution) -> Expansion:
     support, A = problem.signed_duals(duals)
-    if scales is not None:
-        A *= scales
+    if solution.scales is not None:
+        A *= solution.scales
+    mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
+    A = A if mixing is None else A @ mixing
     W = np.asarray(problem.X[support].T @ A, dtype=np.float64)
     return Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
 

@@ -29,6 +29,8 @@ class ScoreLoss(abc.ABC):
         The same for machines with class scales, ``w_k = beta_k sum_i tau_ik x_i``.
     interior_block : str or None
         Name of the slack block in the interior point, None if it has none.
+    score_kernel : str or None
+        Name of the core's pass over the scores for Newton's method. A smooth loss without one gives its `hessian_product`.
     """
 
     name: ClassVar[str]
@@ -36,6 +38,7 @@ class ScoreLoss(abc.ABC):
     row_problem: ClassVar[str | None] = None
     scaled_row_problem: ClassVar[str | None] = None
     interior_block: ClassVar[str | None] = None
+    score_kernel: ClassVar[str | None] = None
 
     @abc.abstractmethod
     def value(self, S: Array, y: Classes) -> Array:
@@ -51,6 +54,10 @@ class ScoreLoss(abc.ABC):
 
         Rounding of 1e-9 over the edge of the domain is forgiven.
         """
+
+    def hessian_product(self, S: Array, y: Classes, V: Array) -> Array:
+        """Each row's second derivative times its row of V, ``(n, c)``; smooth losses have it."""
+        raise NotImplementedError(f"the {self.name} loss has no Hessian products")
 
 
 def own_and_others(S: Array, y: Classes) -> tuple[Array, NDArray[np.bool_]]:

@@ -3,12 +3,14 @@
 from polymargin.penalties.base import Penalty
 from polymargin.penalties.block_norm import BlockNorm
 from polymargin.penalties.coupled import CoupledNorm, ZeroSumNorm
+from polymargin.penalties.pairwise import PairwiseDistances
 from polymargin.penalties.squared_norm import SquaredNorm
 
 PENALTIES: dict[str, type[Penalty]] = {
     "block_norm": BlockNorm,
     "coupled_norm": CoupledNorm,
+    "pairwise_distances": PairwiseDistances,
     "squared_norm": SquaredNorm,
 }
 
-__all__ = ["PENALTIES", "BlockNorm", "CoupledNorm", "Penalty", "SquaredNorm", "ZeroSumNorm"]
+__all__ = ["PENALTIES", "BlockNorm", "CoupledNorm", "PairwiseDistances", "Penalty", "SquaredNorm", "ZeroSumNorm"]

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 class Penalty(abc.ABC):
-    """A convex function R of the class vectors ``W (d, c)``; the intercept is not penalised.
+    """A convex function R of the class vectors ``W (d, c)``; the intercept is not penalised, unless by `offset_value`.
 
     Attributes
     ----------
@@ -20,10 +20,13 @@ class Penalty(abc.ABC):
         How errors and documents call it.
     identity_hessian : bool
         Whether ``R(W) = 1/2 |W|^2``, which makes ``W = sum_i x_i tau_i'`` in the dual loops.
+    rotation_invariant : bool
+        Whether ``R(QW) = R(W)`` for every orthogonal Q: then W may be sought in the span of the rows.
     """
 
     name: ClassVar[str]
     identity_hessian: ClassVar[bool] = False
+    rotation_invariant: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:
@@ -40,3 +43,15 @@ class Penalty(abc.ABC):
     @abc.abstractmethod
     def minimizer(self, Z: Array) -> Array:
         """The W that attains the conjugate at Z."""
+
+    def mixing(self, W: Array) -> Array | None:
+        """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""
+        return None
+
+    def offset_value(self, b: Array) -> float:
+        """What the offsets cost; most machines leave them free."""
+        return 0.0
+
+    def offset_conjugate(self, sums: Array, scale: float) -> float:
+        """``max_b <sums, b> - offset_value(b)``; if they are free, `sums` must be 0 up to rounding of numbers as large as `scale`."""
+        return 0.0 if np.abs(sums).max() <= 1e-9 * max(1.0, scale) else np.inf

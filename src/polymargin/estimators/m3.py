@@ -1,0 +1,229 @@
+"""M3SVM and ISM3: maximise the minimum margin between pairs of classes (Nie, Hao and Wang, AAAI 2024)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from polymargin import validation
+from polymargin.certificate import Ledger
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
+from polymargin.penalties import PairwiseDistances, Penalty
+from polymargin.problem import Problem
+from polymargin.solvers import Solution, WarmStart
+
+LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
+
+
+def _has_probabilities(machine: M3SVC) -> bool:
+    if machine.loss in ("logistic", "softmax"):
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='logistic' or loss='softmax', not loss={machine.loss!r}; "
+        "sklearn.calibration.CalibratedClassifierCV gives probabilities for any loss."
+    )
+
+
+class M3SVC(MarginClassifier):
+    __doc__ = f"""Multi-class SVM that maximises the minimum margin (M3SVM and ISM3), solved to a certified duality gap.
+
+    .. math:: \\min_{{W, b}} \\; C \\sum_i v_i \\sum_{{k \\neq y_i}} g(s_{{i y_i}} - s_{{ik}})
+              + \\sum_{{k < l}} \\|w_k - w_l\\|^p + \\epsilon (\\|W\\|_F^2 + \\|b\\|^2), \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+
+    The margin between classes k and l is ``2 / |w_k - w_l|``: the larger p, the more the smallest of them counts. With p = 2 this is the
+    machine of Weston and Watkins with ``C / (2 n_classes)`` in place of C. The paper's regularisation parameter is 1 / C.
+
+    Parameters
+    ----------
+    {PARAMETERS}p : float, default=4
+        Power of the distances, at least 1 (below it R is not convex). ``np.inf`` stands for the largest squared distance:
+        ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
+    loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
+        "hinge" is M3SVM, ``g(m) = max(0, 1 - m)``, exactly (nothing is smoothed in the result). "logistic" is ISM3,
+        ``g(m) = log(1 + exp(-m))``. "softmax" is the cross-entropy, which the authors' released code minimises. An own smooth loss is
+        an instance of a subclass of :class:`polymargin.losses.ScoreLoss` with `value`, `gradient` and `hessian_product`.
+    norm : "l2" or "l1", default="l2"
+        Norm of the differences ``w_k - w_l``; "l1" gives differences with few entries, for kernel="linear" only.
+    epsilon : float, default=1e-6
+        Weight of the ridge that picks one solution. Must be positive.
+
+    Attributes
+    ----------
+    {ATTRIBUTES}
+    See Also
+    --------
+    WestonWatkinsSVC : the same machine for p = 2, with a solver for large sparse data.
+
+    Notes
+    -----
+    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every step ends
+    with a bound from the dual. `class_offsets_` are penalised by epsilon alone.
+
+    References
+    ----------
+    F. Nie, Z. Hao and R. Wang. Multi-class support vector machine with maximizing minimum margin. AAAI 2024.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
+    >>> from polymargin import M3SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = M3SVC(C=10.0, p=4).fit(scale(X), y)
+    >>> machine.certificate_.status
+    'optimal'
+    >>> print(f"{{machine.objective_:.2f}}")
+    299.58
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        p: float = 4,
+        loss: str | ScoreLoss = "hinge",
+        norm: str = "l2",
+        epsilon: float = 1e-6,
+        kernel: str = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            n_components=n_components,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            class_weight=class_weight,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.p = p
+        self.loss = loss
+        self.norm = norm
+        self.epsilon = epsilon
+
+    # ---- what the machine is --------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.p, bool) or not isinstance(self.p, Real) or not float(self.p) >= 1.0:
+            raise ValueError(
+                f"p={self.p!r} is not valid: p must be a number of at least 1 (or np.inf); below 1 the penalty "
+                "sum_{k<l} |w_k - w_l|^p is not convex and a minimum could not be certified."
+            )
+        if not isinstance(self.loss, ScoreLoss) and (not isinstance(self.loss, str) or self.loss not in LOSSES):
+            raise ValueError(
+                f"loss={self.loss!r} is not valid: use {', '.join(map(repr, LOSSES))}, or an instance of a subclass of "
+                "polymargin.losses.ScoreLoss with smooth = True."
+            )
+        if isinstance(self.loss, ScoreLoss) and not self.loss.smooth:
+            raise ValueError(
+                f"loss={self.loss!r} is not valid: it says smooth = False, and Newton's method needs value, gradient and "
+                "hessian_product of a loss with continuous second derivatives."
+            )
+        if self.norm not in ("l2", "l1"):
+            raise ValueError(f"norm={self.norm!r} is not valid: use 'l2' or 'l1'.")
+        if self.norm == "l1" and self.kernel != "linear":
+            raise ValueError(
+                f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it has no "
+                "meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
+            )
+        if self.norm == "l1" and np.isinf(self.p):
+            raise ValueError("norm='l1' is not valid with p=inf: use a finite p or norm='l2'.")
+        validation.positive("epsilon", self.epsilon, "it picks one solution, for example 1e-6")
+
+    def _loss(self) -> ScoreLoss:
+        return self.loss if isinstance(self.loss, ScoreLoss) else LOSSES[self.loss]()
+
+    def _penalty(self) -> Penalty:
+        if self.norm == "l1":
+            from polymargin.penalties.pairwise_l1 import PairwiseL1
+
+            return PairwiseL1(self.p, self.epsilon)
+        return PairwiseDistances(self.p, self.epsilon)
+
+    # ---- how it is solved ---------------------------------------------------------------------------------------
+
+    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
+        start = settings["start"]
+        if isinstance(start, WarmStart):  # of the kernel expansion, which asks again for a tighter tolerance
+            start = None
+        if problem.loss.smooth:
+            from polymargin.solvers.primal_newton import primal_newton
+
+            return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
+        from polymargin.solvers.hinge_path import hinge_path
+
+        solution, multipliers = hinge_path(problem, ledger, max_iter=settings["max_iter"], start=start)
+        self._last_multipliers = multipliers
+        return solution
+
+    def _warm_start(self, problem: Problem) -> Any:
+        """The last machine and its multipliers, scaled with the costs, if they fit this data."""
+        last = getattr(self, "_warm_machine", None)
+        if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
+            return None
+        if problem.loss.smooth:
+            from polymargin.solvers.primal_newton import PrimalStart
+
+            return PrimalStart(last["W"], last["b"] if problem.fit_intercept else np.zeros(problem.n_classes))
+        A, cost = last.get("A"), last["cost"]
+        if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
+            return None
+        from polymargin.solvers.hinge_path import PairStart
+
+        return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
+
+    def _remember(self, problem: Problem, solution: Solution) -> None:
+        self._warm_machine = {
+            "W": solution.machine.W,
+            "b": solution.machine.b,
+            "A": self.__dict__.get("_last_multipliers"),
+            "cost": problem.cost,
+        }
+
+    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
+        super()._store(problem, solution, b)
+        self.__dict__.pop("_last_multipliers", None)
+
+    # ---- probabilities --------------------------------------------------------------------------------------------
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Class probabilities, the softmax of the scores: for loss="logistic" and loss="softmax" only.
+
+        The population minimiser of both losses has scores ``log p_k + const``. A hinge has no probabilities; wrap it in
+        :class:`sklearn.calibration.CalibratedClassifierCV`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        from polymargin.losses.pairwise import softmax
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return softmax(scores)

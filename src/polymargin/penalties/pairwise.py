@@ -1,0 +1,303 @@
+"""The penalty of M3SVM: powers of the distances between class vectors.
+
+    R(W, b) = sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2),     p = inf:  max_{k<l} |w_k - w_l|^2 + eps (...)
+
+With weights ``Q_kl`` and stretches ``K_kl`` the gradient and Hessian are those of a graph on the classes: with d_kl = w_k - w_l,
+
+    dR = sum_{k<l} Q_kl d_kl (e_k - e_l)' + 2 eps W,   d2R[V] = sum_{k<l} (Q_kl dv_kl + K_kl <d_kl, dv_kl> d_kl)(e_k - e_l)' + 2 eps V.
+
+For p < 2 the Hessian has no bound where two vectors meet, and p = inf has kinks. A blurred R within `blur` of the true one has
+neither: ``|d|^p -> (|d|^2 + eta^2)^(p/2)``, and for p = inf the minimum over t of ``t - mu sum log(t - |d|^2)``.
+
+Conjugate (a bound that is tight at the optimum): any flows ``U_kl = -U_lk`` between the classes with ``sum_l U_kl = z_k`` give
+``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those used are ``(Q_kl + 2 eps/c) d_kl + (e_k - e_l)/c``
+with the residual ``e`` of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.penalties.base import Array, Penalty
+
+_TINY = 1e-300
+
+
+class PenaltyModel(NamedTuple):
+    """A (blurred) penalty at W: value, gradient and the graph of its Hessian; `shared` is K's part that all pairs share."""
+
+    W: Array
+    value: float
+    gradient: Array
+    Q: Array
+    K: Array
+    shared: float  # 0, or the sum of K over the pairs: then <K, .>^2 / shared is taken away
+    ridge: float
+
+    def product(self, V: Array) -> Array:
+        """Hessian times V, in two (d, c)(c, c) products for each of V and W."""
+        N = self.W.T @ V
+        own = np.diag(N)
+        inner = own[:, None] + own - N - N.T
+        stretch = self.K * inner
+        if self.shared:
+            stretch -= self.K * (0.5 * stretch.sum() / self.shared)
+        return _laplacian(V, self.Q) + _laplacian(self.W, stretch) + self.ridge * V
+
+    def add_to(self, H: Array, n_rows: int) -> None:
+        """Adds the Hessian to H, whose block (k, l) has the features of class k by those of class l in `n_rows` rows."""
+        d, c = self.W.shape
+        blocks = H.reshape(c, n_rows, c, n_rows)
+        eye = np.arange(d)
+        L = np.diag(self.Q.sum(axis=1) + self.ridge) - self.Q
+        blocks[:, eye, :, eye] += L[None]
+        if not self.K.any():
+            return
+        for k in range(c):
+            D = self.W[:, k : k + 1] - self.W  # (d, c)
+            scaled = D * self.K[k]
+            blocks[k, :d, k, :d] += scaled @ D.T
+            for other in range(c):
+                if other != k:
+                    blocks[k, :d, other, :d] -= np.outer(scaled[:, other], D[:, other])
+        if self.shared:
+            v = np.zeros((c, n_rows))
+            v[:, :d] = _laplacian(self.W, self.K).T
+            H -= np.outer(v.ravel(), v.ravel()) / self.shared
+
+
+class Ray(NamedTuple):
+    """``R*(t Z)`` is about ``power * t^exponent + square * t^2`` for t up to `longest`."""
+
+    power: float
+    exponent: float
+    square: float
+    longest: float
+
+
+def flow_ray(s: Array, p: float, square: float) -> Ray:
+    """The shape of ``sum psi*(t s)`` for psi(r) = r^p, or of the maximum's conjugate for p = inf."""
+    with np.errstate(over="ignore"):
+        if np.isinf(p):
+            return Ray(0.25 * float(s.sum()) ** 2, 2.0, square, np.inf)
+        if p == 1.0:
+            return Ray(0.0, 2.0, square, 1.0 / max(float(s.max(initial=0.0)), 1e-300))
+        q = p / (p - 1.0)
+        return Ray((p - 1.0) * float(((s / p) ** q).sum()), q, square, np.inf)
+
+
+class PairwiseDistances(Penalty):
+    """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
+
+    name = "pairwise distances"
+    rotation_invariant = True
+
+    def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
+        self.p = float(p)
+        self.epsilon = float(epsilon)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a second derivative everywhere."""
+        return 2.0 <= self.p < np.inf
+
+    def value(self, W: Array) -> float:
+        r2 = self._squares(W)
+        R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
+        return float(R) + self.epsilon * float((W * W).sum())
+
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        """``R(t W)`` as a function of t >= 0."""
+        ridge = self.epsilon * float((W * W).sum())
+        whole, degree = self.value(W) - ridge, min(self.p, 2.0) if np.isinf(self.p) else self.p
+        return lambda t: t**degree * whole + t * t * ridge
+
+    def gradient(self, W: Array) -> Array:
+        return self.model(W, 0.0).gradient
+
+    def offset_value(self, b: Array) -> float:
+        return self.epsilon * float(b @ b)
+
+    def offset_gradient(self, b: Array) -> Array:
+        return 2.0 * self.epsilon * b
+
+    def offset_conjugate(self, sums: Array, scale: float) -> float:
+        return float(sums @ sums) / (4.0 * self.epsilon)
+
+    def mixing(self, W: Array) -> Array | None:
+        model = self.model(W, 1e-9 * self.value(W))
+        return np.asarray(np.linalg.pinv(np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q))
+
+    # ---- for Newton's method ------------------------------------------------------------------------------------
+
+    def model(self, W: Array, blur: float) -> PenaltyModel:
+        """R near W, blurred by at most `blur` where it is not smooth."""
+        c = W.shape[1]
+        r2 = _spread(self._squares(W), c)
+        off = ~np.eye(c, dtype=bool)
+        n_pairs = max(1, c * (c - 1) // 2)
+        shared = 0.0
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            if np.isinf(self.p):
+                value, Q, K = _largest(r2[off], blur / n_pairs)
+                Q, K = _into(Q, off), _into(K, off)
+                shared = 0.5 * K.sum()
+            else:
+                p = self.p
+                eta2 = (blur / n_pairs) ** (2 / p) if p < 2 else 0.0
+                rho2 = np.where(off, r2 + eta2, 1.0)
+                Q = np.where(off, p * rho2 ** (p / 2 - 1), 0.0)
+                K = np.where(off & (rho2 > 0), p * (p - 2) * rho2 ** (p / 2 - 2), 0.0)
+                value = 0.5 * float((rho2[off] ** (p / 2)).sum())
+                K[~np.isfinite(K)] = 0.0
+                Q[~np.isfinite(Q)] = 0.0
+        ridge = 2.0 * self.epsilon
+        gradient = _laplacian(W, Q) + ridge * W
+        return PenaltyModel(W, value + self.epsilon * float((W * W).sum()), gradient, Q, K, shared, ridge)
+
+    def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], Ray]:
+        """A function of t: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the gradient of the model; and its shape."""
+        c = Z.shape[1]
+        rest = Z - model.gradient
+        common = float(np.square(Z.mean(axis=1)).sum()) * c  # what no difference of classes can carry
+        Q = model.Q + model.ridge / c
+        W, e = model.W, rest - rest.mean(axis=1, keepdims=True)
+        lengths2 = Q**2 * _sq(W.T @ W) + 2.0 * Q / c * _sq(W.T @ e) + _sq(e.T @ e) / c**2
+        s = np.sqrt(np.maximum(lengths2[pair_indices(c)], 0.0))
+        ray = flow_ray(s, self.p, common / (2.0 * model.ridge))
+        return lambda t: self._flow_cost(t * s, c) + t * t * common / (2.0 * model.ridge), ray
+
+    def conjugate(self, Z: Array) -> float:
+        W = self.minimizer(Z)
+        return float((Z * W).sum()) - self.value(W)
+
+    def minimizer(self, Z: Array) -> Array:
+        """Newton's method in the span of Z's columns."""
+        basis, small = np.linalg.qr(Z)
+        W = np.zeros_like(small)
+        size = max(float(np.abs(Z).max()), _TINY)
+        W += small * (size / max(self.p, 2.0)) ** (1.0 / max(self.p - 1.0, 0.5)) / size if np.isfinite(self.p) else small / size
+        d, c = W.shape
+        for _ in range(200):
+            model = self.model(W, 1e-12 * (1.0 + abs(self.value(W))))
+            g = model.gradient - small
+            H = np.zeros((c * d, c * d))
+            model.add_to(H, d)
+            H[np.diag_indices_from(H)] += 1e-14 * (1.0 + np.trace(H) / len(H))
+            step = -np.linalg.solve(H, g.T.ravel()).reshape(c, d).T
+            slope = float((g * step).sum())
+            if -slope <= 1e-24 * (1.0 + abs(model.value)):
+                break
+            t = 1.0
+            while t > 1e-8 and self.value(W + t * step) - float((small * (W + t * step)).sum()) > (
+                self.value(W) - float((small * W).sum()) + 1e-4 * t * slope + 1e-15 * abs(model.value)
+            ):
+                t *= 0.5
+            W = W + t * step
+        return basis @ W
+
+    # ---- parts ----------------------------------------------------------------------------------------------------
+
+    def _squares(self, W: Array) -> Array:
+        """Squared distances of all pairs k < l, each from the difference itself: no cancellation."""
+        c = W.shape[1]
+        if c * W.size <= 1 << 22:
+            k, other = pair_indices(c)
+            D = W[:, k] - W[:, other]
+            return np.einsum("jk,jk->k", D, D)
+        return np.concatenate([np.square(W[:, k : k + 1] - W[:, k + 1 :]).sum(axis=0) for k in range(c - 1)])
+
+    def _flow_cost(self, s: Array, c: int) -> float:
+        """``sum psi*(s)``."""
+        ridge = self.epsilon / c
+        if np.isinf(self.p):
+            return _conjugate_of_largest(s, ridge)
+        if self.p == 1.0:
+            return float(np.square(np.maximum(s - 1.0, 0.0)).sum()) / (4.0 * ridge)
+        if self.p == 2.0:
+            return float((s * s).sum()) / (4.0 * (1.0 + ridge))
+        r = _invert_slope(s, self.p, ridge)
+        return float((s * r - r**self.p - ridge * r * r).sum())
+
+
+def _invert_slope(s: Array, p: float, ridge: float) -> Array:
+    """r >= 0 with ``p r^(p-1) + 2 ridge r = s``, by Newton's method in logarithms, where the slope is nearly a line."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_s = np.log(s)
+        x = np.minimum(np.log(s / p) / (p - 1.0), np.log(s / (2.0 * ridge)))
+        for _ in range(60):
+            power, line = np.exp(np.log(p) + (p - 1.0) * x), 2.0 * ridge * np.exp(x)
+            step = (np.log(power + line) - log_s) * (power + line) / ((p - 1.0) * power + line)
+            step = np.where(np.isfinite(step), step, 0.0)
+            x = x - step
+            if np.abs(step).max(initial=0.0) < 1e-15:
+                break
+        return np.where(s > 0, np.exp(x), 0.0)
+
+
+def _conjugate_of_largest(s: Array, ridge: float) -> float:
+    """``max_r <s, r> - max r^2 - ridge |r|^2``: all r are equal to one t but those that their own ridge keeps below it."""
+    full = s > 0.0
+    t = 0.0
+    for _ in range(50):
+        t = float(s[full].sum()) / (2.0 + 2.0 * ridge * int(full.sum()))
+        fewer = full & (s >= 2.0 * ridge * t)
+        if (fewer == full).all():
+            break
+        full = fewer
+    rest = float(np.square(s[~full]).sum()) / (4.0 * ridge)
+    return float(s[full].sum()) * t - (1.0 + ridge * int(full.sum())) * t * t + rest
+
+
+@lru_cache(maxsize=16)
+def pair_indices(c: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The pairs k < l of c classes."""
+    return np.triu_indices(c, 1)
+
+
+def _laplacian(V: Array, weights: Array) -> Array:
+    """``sum_l weights_kl (v_k - v_l)`` for every class k."""
+    return V * weights.sum(axis=1) - V @ weights
+
+
+def _sq(G: Array) -> Array:
+    """``<a_k - a_l, b_k - b_l>`` from ``G = a'b``."""
+    own = np.diag(G)
+    return own[:, None] + own - G - G.T
+
+
+def _spread(pairs: Array, c: int) -> Array:
+    """A symmetric (c, c) matrix from the values of the pairs k < l."""
+    out = np.zeros((c, c))
+    out[pair_indices(c)] = pairs
+    return out + out.T
+
+
+def _into(values: Array, where: Array) -> Array:
+    out = np.zeros(where.shape)
+    out[where] = values
+    return out
+
+
+def _largest(r2: Array, mu: float) -> tuple[float, Array, Array]:
+    """The blurred maximum ``min_t t - mu sum log(t - r2)``: value, weights Q and stretches K. Every pair is there twice."""
+    top = float(r2.max(initial=0.0))
+    if mu <= 0.0:
+        nu = (r2 >= top).astype(float)
+        return top, 2.0 * nu / (0.5 * nu.sum()), np.zeros_like(r2)
+    t = top + mu  # at least one pair: the root lies in (top, top + n mu]
+    for _ in range(100):
+        z = t - r2
+        excess = 0.5 * (mu / z).sum() - 1.0
+        step = excess / (0.5 * (mu / z**2).sum())
+        t = max(t + step, top + 0.1 * (t - top))
+        if abs(step) <= 1e-15 * (t - top):
+            break
+    nu = mu / (t - r2)
+    value = t - 0.5 * mu * float(np.log((t - r2) / mu).sum())
+    return value, 2.0 * nu, 4.0 * nu * nu / mu

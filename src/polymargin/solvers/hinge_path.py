@@ -1,0 +1,299 @@
+"""Interior point for the pairwise (Weston-Watkins) hinge with any penalty that has Hessian products.
+
+    min_{W, b}  sum_i u_i sum_{k != y} [1 - (s_y - s_k)]_+  +  R(W, b)
+
+Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). Eliminated, they leave one system in (W, b) per Newton
+step: the penalty's Hessian plus a star of weights per row (`newton_system.py`). R need not be quadratic: a step is shortened until R
+follows its quadratic model. A penalty that is not smooth is blurred by a part of what the pairs' products leave open.
+
+Every iterate is certified: F with the exact hinge, at the best multiple of the iterate, against the bound of its multipliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin._core import native
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.design import Design
+from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals
+from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.lower_bound import lower_bound
+from polymargin.solvers.newton_system import NewtonSystem, StarCurvature, assembled
+from polymargin.solvers.primal_newton import stacked_gradient
+
+Array = NDArray[np.float64]
+
+TO_BOUNDARY = 0.99
+FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
+BLUR = 0.1  # of the sum of all products
+HOLD = 3.0  # blur and products wait while so many times their sum is open
+CG_TOL, CG_STEPS = 1e-3, 150  # of large systems
+PATIENCE = 20  # iterations without halving the gap
+
+
+class PairStart(NamedTuple):
+    """Where to start: class vectors, offsets and the multipliers of the pairs."""
+
+    W: Array
+    b: Array
+    A: Array
+
+
+class _Iterate:
+    """Unknowns, scores and pairs, and the best machine and bound so far."""
+
+    def __init__(self, problem: Problem, design: Design):
+        n, c = problem.n_rows, problem.n_classes
+        self.problem, self.design = problem, design
+        self.y, self.cost = problem.y, problem.cost
+        self.classes = [np.flatnonzero(problem.y == k) for k in range(c)]
+        self.V = np.zeros((design.n_unknowns, c))
+        self.S = np.zeros((n, c))
+        self.A, self.B, self.xi, self.s = (np.zeros((n, c)) for _ in range(4))
+        self.T, self.omega = np.empty((n, c)), np.zeros((n, c))
+        self.mu = self.blur = 0.0
+        self.value = self.open = np.inf  # F of the iterate, and how far it is above its own bound
+        self.direct = assembled(design, c)  # whether Newton systems are solved exactly
+        self.best: tuple[float, Array] | None = None
+
+    @property
+    def pairs(self) -> tuple[Array, ...]:
+        return self.S, self.A, self.B, self.xi, self.s
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.S.size - len(self.y))
+
+    # ---- starts -----------------------------------------------------------------------------------------------------
+
+    def start_cold(self) -> None:
+        """Along the class means: the multiple with the least F, multipliers that balance R there."""
+        design, penalty = self.design, self.problem.penalty
+        Y = np.full(self.S.shape, -1.0 / self.S.shape[1])
+        Y[np.arange(len(self.y)), self.y] += 1.0
+        V = design.adjoint(Y * (self.cost / self.cost.sum())[:, None])
+        if design.fit_intercept:
+            V[design.r] = 0.0
+        S = design.scores(V)
+        size = float(np.abs(S).max())
+        margins = self._sum_of_margins(S)
+        t = 0.0
+        if size > 0.0 and margins > 0.0:
+            with np.errstate(all="ignore"):
+                V, S = V / size, S / size
+                F = self._along(V, S)
+                found = [(F(t), t) for t in 4.0 ** np.arange(-12.0, 9.0)]
+                value, t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))
+                t = _refined(F, value, t)[1]
+        V, S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
+        margins = t * margins / size if t > 0.0 else 0.0
+        self.V, self.S = V, S
+        W = V[: design.r]
+        slope = float((penalty.model(W, 1e-3 * penalty.value(W)).gradient * W).sum())
+        share = np.clip(slope / margins if margins > 0.0 else 0.5, 1e-3, 0.5)
+        self._start_pairs(np.broadcast_to((share * self.cost)[:, None], self.S.shape))
+
+    def start_warm(self, start: PairStart, V: Array) -> None:
+        self.V = V
+        self.S = self.design.scores(V)
+        self.A[:] = start.A
+
+    def push_inside(self, share: float) -> None:
+        """Warm multipliers away from their bounds."""
+        u = self.cost[:, None]
+        self._start_pairs(np.clip(self.A, share * u, (1.0 - share) * u))
+
+    def _start_pairs(self, A: Array) -> None:
+        rows = np.arange(len(self.y))
+        x = 1.0 - (self.S[rows, self.y][:, None] - self.S)
+        room = max(float(np.abs(x).mean()), 1e-3)
+        self.A[:] = A
+        self.B[:] = self.cost[:, None] - A
+        self.s[:] = np.maximum(-x, 0.0) + room
+        self.mu = float((self.A * self.s).mean())
+        self.s[:] = np.maximum(self.s, 0.1 * self.mu / self.A)
+        self.xi[:] = self.mu / self.B + np.maximum(x, 0.0)
+        for array in (self.A, self.B, self.xi, self.s):
+            array[rows, self.y] = 0.0
+        self.mu = float((self.A * self.s).sum() + (self.B * self.xi).sum()) / (2.0 * self.n_pairs)
+        self.blur = BLUR * 2.0 * self.mu * self.n_pairs
+
+    def _sum_of_margins(self, S: Array) -> float:
+        rows = np.arange(len(self.y))
+        return float(self.cost @ (S.shape[1] * S[rows, self.y] - S.sum(axis=1)))
+
+    # ---- values ---------------------------------------------------------------------------------------------------
+
+    def _along(self, V: Array, S: Array) -> Callable[[float], float]:
+        """F of t V as a function of t."""
+        W, b = self.design.split(V)
+        penalty = self.problem.penalty
+        R, offsets = penalty.value_along(W), penalty.offset_value(b)
+        return lambda t: native.hinge_value(S, self.y, self.cost, t) + R(t) + t * t * offsets
+
+    def certify(self, ledger: Ledger, model: Any, n_iter: int) -> None:
+        """Adds the iterate's values to the ledger."""
+        t, primal = self._best_multiple()
+        if self.best is None or primal < self.best[0]:
+            self.best = (primal, t * self.V)
+        bound = self._bound(self.A, model)
+        if self.design.fit_intercept and primal - bound > ledger.tol * primal and not self.direct:
+            bound = max(bound, self._bound(self._balanced(), model))
+        ledger.add(self.best[0], bound, n_iter)
+        self.open = self.value - bound
+
+    def _bound(self, A: Array, model: Any) -> float:
+        T = self.T
+        T[:] = A
+        T[np.arange(len(self.y)), self.y] = -A.sum(axis=1)
+        longest = 1.0 / max(float((A / self.cost[:, None]).max()), 1e-300)
+        return lower_bound(self.problem.penalty, model, self.design, self.design.adjoint(T), float(A.sum()), longest)
+
+    def _balanced(self) -> Array:
+        """Multipliers whose sums over the rows vanish: inexact steps leave them unbalanced, which epsilon hardly forgives."""
+        flows = np.array([self.A[rows].sum(axis=0) for rows in self.classes])
+        return self.A * balancing_factors(flows)[self.y]
+
+    def _best_multiple(self) -> tuple[float, float]:
+        """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""
+        F = self._along(self.V, self.S)
+        self.value = F(1.0)
+        best, at = _refined(F, self.value, 1.0)
+        return at, best
+
+
+def _refined(F: Callable[[float], float], best: float, at: float) -> tuple[float, float]:
+    """The least value of a convex function near `at`, to a thousandth, and where it is."""
+    step = 0.25
+    while step > 1e-3:
+        value, t = min((F(t), t) for t in (at * (1.0 + step), at / (1.0 + step)))
+        if value < best:
+            best, at = value, t
+        else:
+            step *= 0.25
+    return best, at
+
+
+def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
+    """Solves `problem` until ``ledger.tol`` is certified; also returns the multipliers (n, c) of the end."""
+    used = 0
+    if start is not None:
+        now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
+        status, used = _follow_warm(now, start, ledger, max_iter)
+        if ledger.done or used >= max_iter:
+            return _solution(now, ledger, used, status)
+    now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, problem.penalty.rotation_invariant))
+    now.start_cold()
+    status, n_iter = _follow(now, ledger, max_iter - used)
+    return _solution(now, ledger, used + n_iter, status)
+
+
+def _follow_warm(now: _Iterate, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+    """From an earlier fit; if that leads nowhere, the caller starts again."""
+    design = now.design
+    V = np.vstack([start.W, start.b + design.mean @ start.W]) if design.fit_intercept else start.W.copy()
+    now.start_warm(start, V)
+    blur = 0.1 * ledger.tol * now.problem.penalty.value(start.W)
+    now.certify(ledger, now.problem.penalty.model(V[: design.r], blur), 1)
+    if ledger.done:
+        return "max_iter", 1
+    now.push_inside(1e-3)
+    return _follow(now, ledger, max_iter)
+
+
+def _follow(now: _Iterate, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+    mark, waited = np.inf, 0
+    for n_iter in range(max_iter + 1):
+        model = now.problem.penalty.model(now.V[: now.design.r], now.blur)
+        now.certify(ledger, model, max(1, n_iter))
+        if ledger.done or n_iter == max_iter:
+            return "max_iter", max(1, n_iter)
+        waited += 1
+        if ledger.gap <= 0.5 * mark:
+            mark, waited = ledger.gap, 0
+        if waited > PATIENCE and (now.mu * now.n_pairs < 0.01 * ledger.gap or waited > 3 * PATIENCE):
+            return "stalled", n_iter
+        try:
+            with np.errstate(all="ignore"):
+                moved = _step(now, model)
+        except (FloatingPointError, np.linalg.LinAlgError):
+            return "stalled", max(1, n_iter)
+        if not moved:
+            return "stalled", max(1, n_iter)
+    raise AssertionError("unreachable")
+
+
+def _step(now: _Iterate, model: Any) -> bool:
+    """One predictor-corrector step; False if rounding leaves none."""
+    design, penalty = now.design, now.problem.penalty
+    _, b = design.split(now.V)
+    base = stacked_gradient(design, penalty, model, np.zeros_like(now.V), b)  # of the penalty alone
+    # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
+    hold = now.open > (10.0 if penalty.smooth else HOLD) * (2.0 * now.mu * now.n_pairs + now.blur)
+    curvature = StarCurvature(now.omega, now.y, now.classes)
+    mu = 0.0  # the predictor aims at the optimum itself
+    native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
+    system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
+    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
+    dS = design.scores(D)
+    report = native.assess_step(now.y, mu, *now.pairs, dS, None)
+    a = min(1.0, report[0], report[1])
+    a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
+    after = (report[2] + a * (report[3] + report[4]) + a * a * report[5]) / (2.0 * now.n_pairs)
+    mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
+    dS_predictor = dS
+    native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
+    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
+    dS = design.scores(D)
+    if not np.isfinite(D).all():
+        return False
+    report = native.assess_step(now.y, mu, *now.pairs, dS, dS_predictor)
+    a = min(1.0, TO_BOUNDARY * min(report[0], report[1]))
+    a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
+    if a < 1e-10:
+        return False
+    native.take_step(now.y, mu, *now.pairs, dS, dS_predictor, a, a)
+    now.V = now.V + a * D
+    sums = report[2] + a * (report[3] + report[4]) + a * a * report[5]
+    now.mu = sums / (2.0 * now.n_pairs)
+    if not hold:
+        now.blur = max(BLUR * sums, (1.0 - 0.8 * a) * now.blur)
+    return True
+
+
+def _while_R_follows(penalty: Any, model: Any, D: Array, a: float, loss_curvature: float, blur: float) -> float:
+    """The longest of a, 0.7 a, ... at which R is close to its quadratic model."""
+    slope = float((model.gradient * D).sum())
+    bend = float((model.product(D) * D).sum())
+    allowed = FOLLOWS * (bend + loss_curvature)
+    while a > 1e-10:
+        there = penalty.model(model.W + a * D, blur).value
+        if abs(there - model.value - a * slope - 0.5 * a * a * bend) <= a * a * allowed + 1e-13 * abs(model.value):
+            break
+        a *= 0.7
+    return a
+
+
+def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[Solution, Array]:
+    assert now.best is not None
+    primal, V = now.best
+    ledger.primal = primal  # of this machine, even if a warm start saw a better one
+    W, b = now.design.machine(V)
+    W -= W.mean(axis=1, keepdims=True)
+    return Solution(Machine(W, b - b.mean(), primal), _sparse(now), ledger.close(n_iter, status)), now.A
+
+
+def _sparse(now: _Iterate) -> SparseDuals:
+    """The multipliers that are not on their way to 0."""
+    kept = (now.A > now.s) | (now.A > 1e-3 * now.cost[:, None])
+    kept &= now.A > 1e-9 * now.A.max(initial=0.0)
+    starts = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept.sum(axis=1), out=starts[1:])
+    rows, classes = np.nonzero(kept)
+    return SparseDuals(starts, classes.astype(np.int32), now.A[rows, classes])

@@ -1,0 +1,136 @@
+"""Newton's method for smooth losses of the scores and any penalty that has Hessian products.
+
+    min_{W, b}  F(W, b) = sum_i u_i loss(s_i, y_i) + R(W, b)
+
+Each step solves one Newton system (`newton_system.py`) and shortens the step until F falls enough. A penalty that is not smooth is blurred
+by a part of the gap that is still open. Every iterate is certified: with the derivatives ``T_i = u_i dloss(s_i)`` Fenchel's equality gives
+``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not know its conjugate; it must not be negative anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin._core import native
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.design import Design
+from polymargin.solvers.dual_ascent import Machine, Solution
+from polymargin.solvers.lower_bound import lower_bound
+from polymargin.solvers.newton_system import Curvature, NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
+
+Array = NDArray[np.float64]
+
+BLUR = 0.05  # of the open gap
+ENOUGH = 1e-4  # of the decrease that the slope promises
+PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
+
+
+class PrimalStart(NamedTuple):
+    """Class vectors and offsets to start from."""
+
+    W: Array
+    b: Array
+
+
+class _Losses:
+    """Value, derivatives and curvature of the weighted losses, in the core where it knows the loss."""
+
+    def __init__(self, problem: Problem):
+        self.loss, self.y, self.cost = problem.loss, problem.y, problem.cost
+        shape = problem.n_rows, problem.n_classes
+        self.kernel = getattr(native, self.loss.score_kernel) if self.loss.score_kernel else None
+        self.T, self.W = np.empty(shape), np.empty(shape)
+        self.classes = [np.flatnonzero(problem.y == k) for k in range(shape[1])] if self.kernel else []
+
+    def value(self, S: Array) -> float:
+        if self.kernel is not None:
+            return float(self.kernel(S, self.y, self.cost, self.T, self.W))
+        return float(self.cost @ np.asarray(self.loss.value(S, self.y), dtype=np.float64))
+
+    def at(self, S: Array) -> tuple[float, Array, Curvature]:
+        value = self.value(S)
+        if self.kernel is None:
+            T = self.cost[:, None] * np.asarray(self.loss.gradient(S, self.y), dtype=np.float64)
+            return value, T, ProductCurvature(self.loss, S, self.y, self.cost)
+        if self.loss.score_kernel == "softmax":
+            return value, self.T, SoftmaxCurvature(self.W, self.cost)
+        return value, self.T, StarCurvature(self.W, self.y, self.classes)
+
+
+def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: PrimalStart | None = None) -> Solution:
+    """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
+    rotate = problem.penalty.rotation_invariant and start is None
+    design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
+    losses, penalty = _Losses(problem), problem.penalty
+    V = np.zeros((design.n_unknowns, problem.n_classes))
+    if start is not None:
+        V[: design.r] = start.W
+        if problem.fit_intercept:
+            V[design.r] = start.b + design.mean @ start.W
+    S = design.scores(V)
+    best, best_V = np.inf, V
+    status, mark, mark_best, waited, n_iter = "max_iter", np.inf, np.inf, 0, 0
+    while True:
+        blur = BLUR * (ledger.gap if np.isfinite(ledger.gap) else losses.value(S))
+        value, T, curvature = losses.at(S)
+        W, b = design.split(V)
+        model = penalty.model(W, blur)
+        primal = value + penalty.value(W) + penalty.offset_value(b)
+        if primal < best:
+            best, best_V = primal, V
+        gradient = design.adjoint(T)
+        linear = value - float(np.vdot(T, S))
+        ledger.add(best, lower_bound(penalty, model, design, gradient, linear, 1.0), max(1, n_iter))
+        waited += 1
+        if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
+            mark, mark_best, waited = min(mark, ledger.gap), best, 0
+        if ledger.done or n_iter == max_iter:
+            break
+        if waited > PATIENCE:
+            status = "stalled"
+            break
+        G = stacked_gradient(design, penalty, model, gradient, b)
+        system = NewtonSystem(design, penalty, model, curvature, problem.n_classes)
+        D, _ = system.solve(-G, 0.05, 250)
+        dS = design.scores(D)
+        a = _step_length(losses, design, penalty, V, S, D, dS, float((G * D).sum()), blur)
+        if a == 0.0:
+            status = "stalled"
+            break
+        V, S, n_iter = V + a * D, S + a * dS, n_iter + 1
+    W, b = design.machine(best_V)
+    W -= W.mean(axis=1, keepdims=True)
+    return Solution(Machine(W, b - b.mean(), best), None, ledger.close(max(1, n_iter), status))
+
+
+def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, b: Array) -> Array:
+    """Gradient of the whole objective from that of the losses."""
+    G = gradient.copy()
+    G[: design.r] += model.gradient
+    if design.fit_intercept:
+        offset = penalty.offset_gradient(b)
+        G[design.r] += offset
+        G[: design.r] -= np.outer(design.mean, offset)
+    return G
+
+
+def _step_length(
+    losses: _Losses, design: Design, penalty: Any, V: Array, S: Array, D: Array, dS: Array, slope: float, blur: float
+) -> float:
+    """The first of 1, 1/2, 1/4, ... with enough decrease; 0 if rounding leaves none."""
+
+    def value(a: float) -> float:
+        W, b = design.split(V + a * D)
+        with np.errstate(over="ignore"):
+            return losses.value(S + a * dS) + float(penalty.model(W, blur).value) + penalty.offset_value(b)
+
+    here, a = value(0.0), 1.0
+    while a > 1e-12:
+        if value(a) <= here + ENOUGH * a * slope + 1e-15 * abs(here):
+            return a
+        a *= 0.5
+    return 0.0
