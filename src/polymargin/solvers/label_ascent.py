@@ -14,7 +14,7 @@ from scipy import sparse
 from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
-from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmStart, _Anderson, _centre_and_spread
+from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, WarmStart, centre_and_spread
 
 _EPOCHS = 10  # between moves of the centre
 
@@ -46,7 +46,7 @@ def label_ascent(
         loop.set_duals(start.duals.values)
         loop.move_centre(start.b + means @ problem.penalty.minimizer(problem.class_sums(start.duals.values)))
         look()
-    extrapolate = _Anderson()
+    extrapolate = Anderson()
     outer = next_look = 0
     while best is None or not (ledger.done or loop.visits >= budget):
         loop.ascend(min(_EPOCHS * n, budget - loop.visits), 0.3 * ledger.tol)
@@ -67,7 +67,7 @@ def open_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
 
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the pairs' curvatures well conditioned.
     """
-    means, mean_square = _centre_and_spread(problem.X)
+    means, mean_square = centre_and_spread(problem.X)
     coupling = problem.penalty.coupling(problem.n_classes)
     labels = native.LabelArrays(
         *problem.y[:2],
