@@ -5,4 +5,4 @@ from polymargin.estimators import M3SVC, CrammerSingerSVC, WestonWatkinsSVC
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "CrammerSingerSVC", "M3SVC", "WestonWatkinsSVC", "__version__"]
+__all__ = ["M3SVC", "Certificate", "CrammerSingerSVC", "WestonWatkinsSVC", "__version__"]

@@ -3,4 +3,4 @@
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.m3 import M3SVC
 
-__all__ = ["CrammerSingerSVC", "M3SVC", "WestonWatkinsSVC"]
+__all__ = ["M3SVC", "CrammerSingerSVC", "WestonWatkinsSVC"]
