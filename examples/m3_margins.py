@@ -2,7 +2,8 @@
 
     python examples/m3_margins.py [picture.png]
 
-iris and wine come with scikit-learn; vehicle.npz is looked for in the folder named by POLYMARGIN_DATA and left out if it is not there.
+iris and wine come with scikit-learn; vehicle.npz is looked for in the folder named by POLYMARGIN_DATA and left out if it is
+not there.
 """
 
 import os

@@ -33,10 +33,11 @@ class M3SVC(MarginClassifier):
     __doc__ = f"""Multi-class SVM that maximises the minimum margin (M3SVM and ISM3), solved to a certified duality gap.
 
     .. math:: \\min_{{W, b}} \\; C \\sum_i v_i \\sum_{{k \\neq y_i}} g(s_{{i y_i}} - s_{{ik}})
-              + \\sum_{{k < l}} \\|w_k - w_l\\|^p + \\epsilon (\\|W\\|_F^2 + \\|b\\|^2), \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+              + \\sum_{{k < l}} \\|w_k - w_l\\|^p + \\epsilon (\\|W\\|_F^2 + \\|b\\|^2),
+              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
 
-    The margin between classes k and l is ``2 / |w_k - w_l|``: the larger p, the more the smallest of them counts. With p = 2 this is the
-    machine of Weston and Watkins with ``C / (2 n_classes)`` in place of C. The paper's regularisation parameter is 1 / C.
+    The margin between classes k and l is ``2 / |w_k - w_l|``: the larger p, the more the smallest of them counts. With p = 2
+    this is the machine of Weston and Watkins with ``C / (2 n_classes)`` in place of C. The paper's lambda is 1 / C.
 
     Parameters
     ----------
@@ -45,8 +46,9 @@ class M3SVC(MarginClassifier):
         ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
     loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
         "hinge" is M3SVM, ``g(m) = max(0, 1 - m)``, exactly (nothing is smoothed in the result). "logistic" is ISM3,
-        ``g(m) = log(1 + exp(-m))``. "softmax" is the cross-entropy, which the authors' released code minimises. An own smooth loss is
-        an instance of a subclass of :class:`polymargin.losses.ScoreLoss` with `value`, `gradient` and `hessian_product`.
+        ``g(m) = log(1 + exp(-m))``. "softmax" is the cross-entropy, which the authors' released code minimises. An own
+        smooth loss is an instance of a subclass of :class:`polymargin.losses.ScoreLoss` with `value`, `gradient` and
+        `hessian_product`, nowhere negative.
     norm : "l2" or "l1", default="l2"
         Norm of the differences ``w_k - w_l``; "l1" gives differences with few entries, for kernel="linear" only.
     epsilon : float, default=1e-6
@@ -61,8 +63,9 @@ class M3SVC(MarginClassifier):
 
     Notes
     -----
-    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every step ends
-    with a bound from the dual. `class_offsets_` are penalised by epsilon alone.
+    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every step
+    ends with a bound from the dual. `class_offsets_` are penalised by epsilon alone. `random_state` and `n_jobs` change nothing:
+    there is no random choice (but for Nystroem kernels) and one thread, besides those of BLAS.
 
     References
     ----------
@@ -147,8 +150,8 @@ class M3SVC(MarginClassifier):
             raise ValueError(f"norm={self.norm!r} is not valid: use 'l2' or 'l1'.")
         if self.norm == "l1" and self.kernel != "linear":
             raise ValueError(
-                f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it has no "
-                "meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
+                f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it has "
+                "no meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
             )
         if self.norm == "l1" and np.isinf(self.p):
             raise ValueError("norm='l1' is not valid with p=inf: use a finite p or norm='l2'.")
@@ -210,7 +213,7 @@ class M3SVC(MarginClassifier):
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Class probabilities, the softmax of the scores: for loss="logistic" and loss="softmax" only.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +49,28 @@ class Penalty(abc.ABC):
         """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""
         return None
 
+    # ---- capabilities that the primal Newton methods ask for ---------------------------------------------------------
+
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a second derivative everywhere; if not, `model` blurs it."""
+        return True
+
+    def model(self, W: Array, blur: float) -> Any:
+        """R near W: value, gradient, Hessian products (see `pairwise.py`), blurred by about `blur` where it is not smooth."""
+        raise NotImplementedError(f"the penalty '{self.name}' has no model for Newton's method")
+
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        """``R(t W)`` as a function of t >= 0."""
+        return lambda t: self.value(t * W)
+
     def offset_value(self, b: Array) -> float:
         """What the offsets cost; most machines leave them free."""
         return 0.0
 
     def offset_conjugate(self, sums: Array, scale: float) -> float:
-        """``max_b <sums, b> - offset_value(b)``; if they are free, `sums` must be 0 up to rounding of numbers as large as `scale`."""
+        """``max_b <sums, b> - offset_value(b)``.
+
+        Free offsets need sums of 0, up to the rounding of numbers as large as `scale`.
+        """
         return 0.0 if np.abs(sums).max() <= 1e-9 * max(1.0, scale) else np.inf

@@ -2,16 +2,18 @@
 
     R(W, b) = sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2),     p = inf:  max_{k<l} |w_k - w_l|^2 + eps (...)
 
-With weights ``Q_kl`` and stretches ``K_kl`` the gradient and Hessian are those of a graph on the classes: with d_kl = w_k - w_l,
+With weights ``Q_kl`` and stretches ``K_kl`` the gradient and Hessian are those of a graph on the classes. For the
+differences ``d_kl = w_k - w_l``, and ``h_kl`` of V likewise,
 
-    dR = sum_{k<l} Q_kl d_kl (e_k - e_l)' + 2 eps W,   d2R[V] = sum_{k<l} (Q_kl dv_kl + K_kl <d_kl, dv_kl> d_kl)(e_k - e_l)' + 2 eps V.
+    dR     = sum_{k<l} Q_kl d_kl (e_k - e_l)' + 2 eps W
+    d2R[V] = sum_{k<l} (Q_kl h_kl + K_kl <d_kl, h_kl> d_kl)(e_k - e_l)' + 2 eps V
 
-For p < 2 the Hessian has no bound where two vectors meet, and p = inf has kinks. A blurred R within `blur` of the true one has
-neither: ``|d|^p -> (|d|^2 + eta^2)^(p/2)``, and for p = inf the minimum over t of ``t - mu sum log(t - |d|^2)``.
+For p < 2 the Hessian has no bound where two vectors meet, and p = inf has kinks. A blurred R within `blur` of the true one
+has neither: ``|d|^p -> (|d|^2 + eta^2)^(p/2)``, and for p = inf the minimum over t of ``t - mu sum log(t - |d|^2)``.
 
-Conjugate (a bound that is tight at the optimum): any flows ``U_kl = -U_lk`` between the classes with ``sum_l U_kl = z_k`` give
-``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those used are ``(Q_kl + 2 eps/c) d_kl + (e_k - e_l)/c``
-with the residual ``e`` of the gradient.
+Conjugate (a bound that is tight at the optimum): any flows ``U_kl = -U_lk`` between the classes with ``sum_l U_kl = z_k``
+give ``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those used are
+``(Q_kl + 2 eps/c) d_kl + (e_k - e_l)/c`` with the residual ``e`` of the gradient.
 """
 
 from __future__ import annotations
@@ -161,7 +163,7 @@ class PairwiseDistances(Penalty):
         return PenaltyModel(W, value + self.epsilon * float((W * W).sum()), gradient, Q, K, shared, ridge)
 
     def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], Ray]:
-        """A function of t: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the gradient of the model; and its shape."""
+        """A function of t and its shape: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the model's gradient."""
         c = Z.shape[1]
         rest = Z - model.gradient
         common = float(np.square(Z.mean(axis=1)).sum()) * c  # what no difference of classes can carry
@@ -179,9 +181,9 @@ class PairwiseDistances(Penalty):
     def minimizer(self, Z: Array) -> Array:
         """Newton's method in the span of Z's columns."""
         basis, small = np.linalg.qr(Z)
-        W = np.zeros_like(small)
         size = max(float(np.abs(Z).max()), _TINY)
-        W += small * (size / max(self.p, 2.0)) ** (1.0 / max(self.p - 1.0, 0.5)) / size if np.isfinite(self.p) else small / size
+        length = (size / max(self.p, 2.0)) ** (1.0 / max(self.p - 1.0, 0.5)) if np.isfinite(self.p) else 1.0
+        W = small * (length / size)
         d, c = W.shape
         for _ in range(200):
             model = self.model(W, 1e-12 * (1.0 + abs(self.value(W))))

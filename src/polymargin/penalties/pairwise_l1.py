@@ -2,8 +2,9 @@
 
     R(W, b) = sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2),     1 <= p < inf
 
-Absolute values are blurred for Newton's method, ``|d| -> sqrt(d^2 + eta^2)``. The bound of the conjugate is that of `pairwise.py` with the
-dual norm: flows ``U_kl`` cost ``psi*(max_j |U_jkl|)``, ``psi(r) = r^p``; what eps adds to R only lowers the conjugate.
+Absolute values are blurred for Newton's method, ``|d| -> sqrt(d^2 + eta^2)``. The bound of the conjugate is that of
+`pairwise.py` with the dual norm: flows ``U_kl`` cost ``psi*(max_j |U_jkl|)``, ``psi(r) = r^p``; what eps adds to R only lowers
+the conjugate.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ class L1Model(NamedTuple):
         feature = np.arange(d)
         blocks[:, feature, :, feature] += np.einsum("kp,jp,lp->jkl", self.E, self.bends, self.E, optimize=True)
         blocks[:, feature, :, feature] += self.ridge * np.eye(c)
-        B = np.zeros((c, n_rows, self.E.shape[1]))
-        B[:, :d] = self.E[:, None] * self.signs
-        B = B.reshape(c * n_rows, -1)
+        columns = np.zeros((c, n_rows, self.E.shape[1]))
+        columns[:, :d] = self.E[:, None] * self.signs
+        B = columns.reshape(c * n_rows, -1)
         H += (B * self.stretches) @ B.T
 
 
@@ -64,12 +65,15 @@ class PairwiseL1(Penalty):
     """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""
 
     name = "pairwise l1 distances"
-    smooth = False
 
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)
         self.epsilon = float(epsilon)
         self._last_width = (0.0, 0.0)
+
+    @property
+    def smooth(self) -> bool:
+        return False
 
     def value(self, W: Array) -> float:
         r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)

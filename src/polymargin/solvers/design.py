@@ -1,8 +1,8 @@
 """The rows of X as the primal Newton methods use them: centred, in few coordinates, as two products.
 
 With weighted column means m the scores are ``S = (X - 1 m') W + 1 b0'``: offsets ``b = b0 - W'm``. Unknowns are stacked as
-``V = [W; b0]``, of shape (r + 1, c), or W alone without an intercept. Rotation-invariant penalties allow coordinates in the span
-of the rows: r <= min(n, d).
+``V = [W; b0]``, of shape (r + 1, c), or W alone without an intercept. Rotation-invariant penalties allow coordinates in the
+span of the rows: r <= min(n, d).
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ class Design:
             dense = X.toarray() if sparse.issparse(X) else X
             basis, triangle = np.linalg.qr(dense.T.astype(np.float64))
             X, self._lift = np.ascontiguousarray(triangle.T), lambda W: basis @ W
-        elif sparse.issparse(X):
-            X = X.astype(np.float64, copy=False)
-        elif X.size <= _COPY_ENTRIES:
+        elif sparse.issparse(X) or X.size <= _COPY_ENTRIES:
             X = X.astype(np.float64, copy=False)
         self.X, self.r = X, X.shape[1]
         self._by_blocks = not sparse.issparse(X) and X.dtype != np.float64

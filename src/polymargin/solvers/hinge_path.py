@@ -2,11 +2,13 @@
 
     min_{W, b}  sum_i u_i sum_{k != y} [1 - (s_y - s_k)]_+  +  R(W, b)
 
-Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). Eliminated, they leave one system in (W, b) per Newton
-step: the penalty's Hessian plus a star of weights per row (`newton_system.py`). R need not be quadratic: a step is shortened until R
-follows its quadratic model. A penalty that is not smooth is blurred by a part of what the pairs' products leave open.
+Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). Eliminated, they leave one system in (W, b) per
+Newton step: the penalty's Hessian plus a star of weights per row (`newton_system.py`). R need not be quadratic: a step is
+shortened until R follows its quadratic model. A penalty that is not smooth is blurred by a part of what the pairs' products
+leave open.
 
-Every iterate is certified: F with the exact hinge, at the best multiple of the iterate, against the bound of its multipliers.
+Every iterate is certified: F with the exact hinge, at the best multiple of the iterate, against the bound of its
+multipliers.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin._core import native
 from polymargin.certificate import Ledger
@@ -24,7 +27,7 @@ from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.lower_bound import lower_bound
-from polymargin.solvers.newton_system import NewtonSystem, StarCurvature, assembled
+from polymargin.solvers.newton_system import LARGEST_MATRIX, NewtonSystem, StarCurvature, assembled
 from polymargin.solvers.primal_newton import stacked_gradient
 
 Array = NDArray[np.float64]
@@ -33,7 +36,8 @@ TO_BOUNDARY = 0.99
 FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
-CG_TOL, CG_STEPS = 1e-3, 150  # of large systems
+CG_TOL, CG_STEPS = (1e-2, 1e-3), 150  # of large systems, early and late
+LATE = 0.2  # relative gap
 PATIENCE = 20  # iterations without halving the gap
 
 
@@ -156,7 +160,7 @@ class _Iterate:
         return lower_bound(self.problem.penalty, model, self.design, self.design.adjoint(T), float(A.sum()), longest)
 
     def _balanced(self) -> Array:
-        """Multipliers whose sums over the rows vanish: inexact steps leave them unbalanced, which epsilon hardly forgives."""
+        """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
         flows = np.array([self.A[rows].sum(axis=0) for rows in self.classes])
         return self.A * balancing_factors(flows)[self.y]
 
@@ -188,10 +192,17 @@ def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairSt
         status, used = _follow_warm(now, start, ledger, max_iter)
         if ledger.done or used >= max_iter:
             return _solution(now, ledger, used, status)
-    now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, problem.penalty.rotation_invariant))
+    now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, _worth_rotating(problem)))
     now.start_cold()
     status, n_iter = _follow(now, ledger, max_iter - used)
     return _solution(now, ledger, used + n_iter, status)
+
+
+def _worth_rotating(problem: Problem) -> bool:
+    """Fewer coordinates help if a matrix is to be assembled in them, and dense rows in any case; sparse rows stay sparse."""
+    if not problem.penalty.rotation_invariant:
+        return False
+    return not sparse.issparse(problem.X) or (problem.n_rows + 1) * problem.n_classes <= LARGEST_MATRIX
 
 
 def _follow_warm(now: _Iterate, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
@@ -237,10 +248,11 @@ def _step(now: _Iterate, model: Any) -> bool:
     # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
     hold = now.open > (10.0 if penalty.smooth else HOLD) * (2.0 * now.mu * now.n_pairs + now.blur)
     curvature = StarCurvature(now.omega, now.y, now.classes)
+    cg_tol = CG_TOL[now.open < LATE * now.value]
     mu = 0.0  # the predictor aims at the optimum itself
     native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
     system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
-    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
+    D, _ = system.solve(-(base + design.adjoint(now.T)), cg_tol, CG_STEPS)
     dS = design.scores(D)
     report = native.assess_step(now.y, mu, *now.pairs, dS, None)
     a = min(1.0, report[0], report[1])
@@ -249,7 +261,7 @@ def _step(now: _Iterate, model: Any) -> bool:
     mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
     dS_predictor = dS
     native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
-    D, _ = system.solve(-(base + design.adjoint(now.T)), CG_TOL, CG_STEPS)
+    D, _ = system.solve(-(base + design.adjoint(now.T)), cg_tol, CG_STEPS)
     dS = design.scores(D)
     if not np.isfinite(D).all():
         return False
@@ -291,8 +303,8 @@ def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[
 
 def _sparse(now: _Iterate) -> SparseDuals:
     """The multipliers that are not on their way to 0."""
-    kept = (now.A > now.s) | (now.A > 1e-3 * now.cost[:, None])
-    kept &= now.A > 1e-9 * now.A.max(initial=0.0)
+    kept = (now.s < now.A) | (1e-3 * now.cost[:, None] < now.A)
+    kept &= 1e-9 * now.A.max(initial=0.0) < now.A
     starts = np.zeros(len(kept) + 1, dtype=np.int64)
     np.cumsum(kept.sum(axis=1), out=starts[1:])
     rows, classes = np.nonzero(kept)

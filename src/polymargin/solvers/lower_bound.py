@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 def lower_bound(penalty: Any, model: Any, design: Design, gradient: Array, linear: float, longest: float) -> float:
     """The best bound along the ray of the given derivatives.
 
-    For derivatives T of the weighted losses that are feasible for ``0 <= t <= longest``, with ``gradient = Z'T`` (stacked) and
-    ``linear <= -sum_i u_i loss*(T_i / u_i)``, and a loss that is nowhere negative,
+    For derivatives T of the weighted losses that are feasible for ``0 <= t <= longest``, with ``gradient = Z'T`` (stacked)
+    and ``linear <= -sum_i u_i loss*(T_i / u_i)``, and a loss that is nowhere negative,
 
         D(t) = t linear - R*(-t X'T) - offsets*(t sum_i T_i)     is a lower bound for every t in [0, longest].
     """

@@ -1,7 +1,7 @@
 """Newton systems of losses of scores plus a penalty: ``(d2R + Z' M Z) D = G``, unknowns stacked as in `design.py`.
 
-A row's curvature M_i is a graph Laplacian on the classes (a star for pairwise losses). Small systems are assembled and factorised;
-large ones are solved by conjugate gradients, whose preconditioner replaces all M_i by their mean and the rows by their size.
+A row's curvature M_i is a graph Laplacian on the classes (a star for pairwise losses). Small systems are assembled and
+factorised; large ones are solved by conjugate gradients (`pair_preconditioner.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from polymargin.solvers.pair_preconditioner import HeavyPairs, mean_precondition
 
 Array = NDArray[np.float64]
 
-_LARGEST_MATRIX = 2600  # unknowns of a system that is assembled
+LARGEST_MATRIX = 2600  # unknowns of a system that is assembled
 _LONGEST_ASSEMBLY = 4e9  # operations
 _PRODUCTS = 60  # or as many as conjugate gradients would need for about so many iterations
 
@@ -191,7 +191,9 @@ class NewtonSystem:
         z = self._precondition(r)
         p, rz = z.copy(), float((r * z).sum())
         stop = tol * tol * rz
-        for n in range(1, max_iter + 1):
+        n = 0
+        while n < max_iter:
+            n += 1
             h = self.product(p)
             step = rz / float((p * h).sum())
             x += step * p
@@ -217,4 +219,4 @@ def assembled(design: Design, n_classes: int) -> bool:
     q = design.n_unknowns
     work = 2.0 * design.n * q * q * (n_classes - 1) + (q * n_classes) ** 3 / 3
     products = 4.0 * design.n * q * n_classes * _PRODUCTS
-    return q * n_classes <= _LARGEST_MATRIX and work <= max(_LONGEST_ASSEMBLY, products)
+    return q * n_classes <= LARGEST_MATRIX and work <= max(_LONGEST_ASSEMBLY, products)
