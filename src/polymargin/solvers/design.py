@@ -32,9 +32,7 @@ class Design:
             dense = X.toarray() if sparse.issparse(X) else X
             basis, triangle = np.linalg.qr(dense.T.astype(np.float64))
             X, self._lift = np.ascontiguousarray(triangle.T), lambda W: basis @ W
-        elif sparse.issparse(X):
-            X = X.astype(np.float64, copy=False)
-        elif X.size <= _COPY_ENTRIES:
+        elif sparse.issparse(X) or X.size <= _COPY_ENTRIES:
             X = X.astype(np.float64, copy=False)
         self.X, self.r = X, X.shape[1]
         self._by_blocks = not sparse.issparse(X) and X.dtype != np.float64

@@ -291,8 +291,8 @@ def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[
 
 def _sparse(now: _Iterate) -> SparseDuals:
     """The multipliers that are not on their way to 0."""
-    kept = (now.A > now.s) | (now.A > 1e-3 * now.cost[:, None])
-    kept &= now.A > 1e-9 * now.A.max(initial=0.0)
+    kept = (now.s < now.A) | (1e-3 * now.cost[:, None] < now.A)
+    kept &= 1e-9 * now.A.max(initial=0.0) < now.A
     starts = np.zeros(len(kept) + 1, dtype=np.int64)
     np.cumsum(kept.sum(axis=1), out=starts[1:])
     rows, classes = np.nonzero(kept)
