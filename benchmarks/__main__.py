@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, lp_norm, m3, memory, multilabel, paths, recommend, startup
+from . import angular, growth, interrupt, linear, lp_norm, m3, memory, multilabel, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -11,6 +11,7 @@ COMMANDS = {
     "growth": growth,
     "memory": memory,
     "interrupt": interrupt,
+    "angular": angular,
     "lp_norm": lp_norm,
     "m3": m3,
     "multilabel": multilabel,

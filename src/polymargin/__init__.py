@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polymargin.certificate import Certificate
     from polymargin.comparison import compare_machines
-    from polymargin.estimators import M3SVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
+    from polymargin.estimators import M3SVC, AngularSVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "M3SVC",
+    "AngularSVC",
     "Certificate",
     "CrammerSingerSVC",
     "LpNormSVC",
-    "M3SVC",
     "OneVsNoneSVC",
     "PathCV",
     "WestonWatkinsSVC",

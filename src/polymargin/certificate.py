@@ -41,6 +41,9 @@ class Certificate:
         Time the solver took.
     history : tuple of Record
         (seconds, primal, dual) at each evaluation of the true gap.
+    stationarity : float or None
+        Machines that are not convex and measure it: the relative decrease of F that the last convex model of it promised at
+        most, by a proven bound.
     """
 
     status: str
@@ -52,6 +55,7 @@ class Certificate:
     n_iter: int
     seconds: float
     history: tuple[Record, ...] = ()
+    stationarity: float | None = None
 
     def of_primal(self, primal: float, tol: float) -> Certificate:
         """The same bound beside another machine's objective and another tolerance."""

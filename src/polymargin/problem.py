@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_BLOCK_ENTRIES = 1 << 22  # scores held at a time when the objective is evaluated
+_BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluated
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Problem:
         return float(self.cost.sum() * self.loss.value(zeros, np.zeros(1, dtype=np.int32))[0])
 
     def _blocks(self) -> Iterator[slice]:
-        step = max(1, _BLOCK_ENTRIES // self.n_classes)
+        # a block of dense rows in single precision is copied when it is multiplied
+        width = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
+        step = max(1, _BLOCK_ENTRIES // width)
         for start in range(0, self.n_rows, step):
             yield slice(start, start + step)

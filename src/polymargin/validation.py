@@ -25,6 +25,13 @@ def positive(name: str, value: Any, hint: str) -> float:
     return float(value)
 
 
+def not_negative(name: str, value: Any, hint: str) -> float:
+    """A finite number, 0 or above."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+        raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number of at least 0 ({hint}).")
+    return float(value)
+
+
 def whole(name: str, value: Any, least: int, hint: str) -> int:
     """An integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

@@ -133,6 +133,13 @@ void bind_dual(nb::module_& m) {
              [](DualAscent& self, Vector<double> means, double inverse_rho) {
                  self.start_intercept(means.data(), inverse_rho);
              }, "means"_a, "inverse_rho"_a)
+        .def("set_base",
+             [](DualAscent& self, Matrix<double> W0, double constant) {
+                 if (W0.shape(0) != self.n_features() || W0.shape(1) != self.n_classes()) {
+                     throw std::invalid_argument("the base has another shape than the weights");
+                 }
+                 self.set_base(W0.data(), constant);
+             }, "W0"_a, "constant"_a)
         .def("sums", [](const DualAscent& self) { return array_of<double, 1>(self.sums(), {self.n_classes()}); })
         .def("centre",
                      [](const DualAscent& self) { return array_of<double, 1>(self.centre(), {self.n_classes()}); })

@@ -41,6 +41,7 @@ public:
     virtual std::vector<double> weights() const = 0;  // (d, c)
     virtual std::vector<double> intercepts() const = 0;
     virtual void start_intercept(const double* means, double inverse_rho) = 0;
+    virtual void set_base(const double* W0, double constant) = 0;  // W0 (d, c)
     virtual const std::vector<double>& sums() const = 0;
     virtual const std::vector<double>& centre() const = 0;
     virtual void move_centre(const double* to) = 0;
@@ -86,6 +87,7 @@ public:
     void start_intercept(const double* means, double inverse_rho) override {
         loop_.state().start_intercept(means, inverse_rho);
     }
+    void set_base(const double* W0, double constant) override { loop_.state().set_base(W0, constant); }
     const std::vector<double>& sums() const override { return state().weights.sums(); }
     const std::vector<double>& centre() const override { return state().weights.centre(); }
     void move_centre(const double* to) override { loop_.state().move_centre(to); }

@@ -27,6 +27,7 @@ struct DualState {
     DualRows duals;
     std::vector<double> q;    // curvature of a row's sub-problem: |x_i|^2, with an intercept |x_i - m|^2 + 1/rho
     bool squared = false;     // a squared hinge: the dual value has the terms -(sum_l a_il)^2 / (4 u_i)
+    double constant = 0.0;    // part of the dual objective that does not depend on the duals
     double dual = 0.0;        // dual objective (of the proximal problem, with an intercept), updated step by step
 
     DualState(Rows the_rows, const Index* targets, const double* costs)
@@ -44,6 +45,13 @@ struct DualState {
     void start_intercept(const double* means, double inverse_rho) {
         intercept.start(rows, means, inverse_rho);
         for (Size i = 0; i < n_rows(); ++i) q[i] = intercept.curvature(i, q[i]);
+    }
+
+    // 1/2 |W - W0|^2 instead of 1/2 |W|^2; `the_constant` makes the dual that of the whole objective. Before any dual is set.
+    void set_base(const double* W0, double the_constant) {
+        weights.set_base(W0);
+        constant = the_constant;
+        refresh_dual();
     }
 
     // Gives row i, so far without duals, the entries of a warm start.
@@ -136,9 +144,9 @@ struct DualState {
         return out;
     }
 
-    // sum_i sum_l a_il - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
+    // constant + sum_i sum_l a_il - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
     void refresh_dual() {
-        dual = dual_sum() - 0.5 * weights.proximal_norm();
+        dual = constant + dual_sum() - 0.5 * weights.proximal_norm();
         for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * weights.sums()[k];
     }
 

@@ -17,6 +17,8 @@
 //   score_ik = beta_k (v_k . x_i + s_k (|m|^2 - p_i) - t_k) + s_k / rho + centre_k
 //
 // so that new scales cost c numbers, not a pass over the vectors.
+//
+// A shifted machine, 1/2 |W - W0|^2 instead of 1/2 |W|^2, starts its vectors at the base W0 instead of 0; the rest is the same.
 #pragma once
 
 #include <vector>
@@ -64,6 +66,16 @@ public:
         sums_.assign(sums_.size(), 0.0);
         means_.assign(means_.size(), 0.0);
         centre_.assign(centre_.size(), 0.0);
+    }
+
+    // v = W0 (d, c); the intercept, if any, has been started
+    void set_base(const double* W0) {
+        for (Size j = 0; j < rows_.n_features(); ++j) {
+            for (Size k = 0; k < sums_.size(); ++k, ++W0) {
+                V_[rows_.weight_position(j, k)] = *W0;
+                if (intercept_.on) means_[k] += *W0 * intercept_.mean[j];
+            }
+        }
     }
 
     // `out` has room for the padded number of classes.

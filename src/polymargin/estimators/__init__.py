@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from polymargin.estimators.angular import AngularSVC
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.lp_norm import LpNormSVC
 from polymargin.estimators.m3 import M3SVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
 
-__all__ = ["CrammerSingerSVC", "LpNormSVC", "M3SVC", "OneVsNoneSVC", "WestonWatkinsSVC"]
+__all__ = ["M3SVC", "AngularSVC", "CrammerSingerSVC", "LpNormSVC", "OneVsNoneSVC", "WestonWatkinsSVC"]
 
 
 def machines() -> dict[str, type[Any]]:

@@ -269,7 +269,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             fit_intercept=self.fit_intercept,
         )
 
-    def _warm_start(self, problem: Problem) -> WarmStart | None:
+    def _warm_start(self, problem: Problem) -> Any:
         """The last fit's duals, scaled with the costs so that they stay feasible; None if they do not fit this data."""
         last = getattr(self, "_warm_duals", None)
         if last is None:
@@ -316,14 +316,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         name, scaling = type(self).__name__, _scaling_advice(rows)
         if not certificate.converged:
             warnings.warn(
-                f"{name} stopped after {certificate.n_iter} iterations with a relative duality gap of "
-                f"{certificate.rel_gap:.2e}, above tol={self.tol:g} (objective {certificate.primal:.6g}, the optimum is at "
-                f"least {certificate.dual:.6g}). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
-                + scaling,
+                f"{name} stopped after {certificate.n_iter} iterations with {self._shortfall()} (objective "
+                f"{certificate.primal:.6g}, the optimum is at least {certificate.dual:.6g}). Raise max_iter, scale the "
+                "columns of X (StandardScaler) or lower C." + scaling,
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        elif certificate.dual >= 0.999 * problem.trivial_value():
+        elif self._is_trivial(problem):
             warnings.warn(
                 f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
                 f"{self._trivial_machine}. Try {self._advice_if_trivial()}." + scaling,
@@ -332,6 +331,13 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             )
         elif scaling:
             warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=3)
+
+    def _shortfall(self) -> str:
+        """What a fit that ended early has missed."""
+        return f"a relative duality gap of {self.certificate_.rel_gap:.2e}, above tol={self.tol:g}"
+
+    def _is_trivial(self, problem: Problem) -> bool:
+        return self.certificate_.dual >= 0.999 * problem.trivial_value()
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 

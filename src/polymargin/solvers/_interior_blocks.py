@@ -80,6 +80,9 @@ class Block(Protocol):
 
     direction: Direction
 
+    def shift(self, given: Array) -> None:
+        """Add given scores to all scores to come."""
+
     def start(self, S: Array) -> None:
         """Place slacks and multipliers at a centred interior point for these scores."""
 
@@ -153,6 +156,12 @@ class MaxTerms:
         self.proximal = proximal
         self.y, self.shape = y, (n_classes, y.size)
         self.own = y * y.size + np.arange(y.size)  # flat index of (y_i, i)
+        self.given: Array | None = None
+
+    def shift(self, given: Array) -> None:
+        """Adds these scores (c, n) to all scores to come."""
+        self.given = given
+        self.offset = self.offset + self.lift(given)
 
     def lift(self, S: Array) -> Array:
         """L S."""
@@ -188,7 +197,8 @@ class MaxTerms:
         return self.adjoint(self.A)
 
     def gain(self, tau: Array) -> float:
-        return float(tau.ravel()[self.own].sum())
+        own = float(tau.ravel()[self.own].sum())
+        return own if self.given is None else own - float(np.vdot(tau, self.given))
 
     def linearise(self) -> tuple[Array | None, Array | None]:
         self.theta = self.A / (self.f + self.proximal * self.A)

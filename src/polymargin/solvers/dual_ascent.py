@@ -45,12 +45,14 @@ class Solution(NamedTuple):
     """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate.
 
     With class scales beta the duals make the machine ``w_k = beta_k sum_i tau_ik x_i``.
+    `notes` is what a machine's own solver has to tell its estimator beyond that.
     """
 
     machine: Machine
     duals: SparseDuals | None
     certificate: Certificate
     scales: Array | None = None
+    notes: Any = None
 
 
 class WarmStart(NamedTuple):

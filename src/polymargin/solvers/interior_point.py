@@ -72,6 +72,7 @@ def interior_point(
     max_iter: int,
     on_iteration: Callable[[float, float], None] | None = None,
     scales: Array | None = None,
+    given: Array | None = None,
 ) -> InteriorPointResult:
     """Minimise F until ``primal - dual <= tol * |primal|``, `max_iter` steps, or rounding stops the progress.
 
@@ -88,6 +89,7 @@ def interior_point(
     max_iter : hard limit of Newton steps
     on_iteration : called as ``on_iteration(primal, dual)`` with the best values so far; may raise to stop
     scales : (n_classes,) positive class scales beta, None for 1
+    given : (n, c) scores that are added to ``X W + 1 b'``, or None
 
     Notes
     -----
@@ -107,8 +109,11 @@ def interior_point(
         b[classes] = 1.0  # one class at most: a margin of 1 for nothing
         return InteriorPointResult(W, b - b.mean(), a, 0.0, 0.0, 0)
     scales = np.ones(n_classes) if scales is None else scales
-    rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], scales[classes], fit_intercept)
+    given = None if given is None else np.ascontiguousarray(given[order][:, classes].T)
+    rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], scales[classes], fit_intercept, given)
     slacks = BLOCKS[block](rows.y, rows.cost, classes.size, _proximal(rows))
+    if given is not None:
+        slacks.shift(given)
     best = _follow_central_path(rows, slacks, tol, max_iter, on_iteration)
     with np.errstate(all="ignore"):  # a wrong face may lead anywhere: it is not accepted
         _polish(rows, slacks, best, tol)
@@ -143,13 +148,14 @@ class _Rows(NamedTuple):
     largest_mean: float  # max_k ||class_mean_k||
     largest_norm: float  # max_i ||x_i||^2 beta_k
     scales: Array  # (c,)
+    class_given: Array  # (c, c): mean of the given scores over the rows of each class, one per column
 
     @property
     def has_intercept(self) -> bool:
         return self.T.shape[0] > self.n_penalised
 
 
-def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool) -> _Rows:
+def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool, given: Array | None = None) -> _Rows:
     n_classes = scales.size
     # The mean is weighted: repeating a row and doubling its cost are the same problem.
     mean = cost @ X / cost.sum() if fit_intercept else np.zeros(X.shape[1])
@@ -165,7 +171,11 @@ def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool) ->
     means /= np.where(class_cost > 0.0, class_cost, 1.0)[:, None]
     largest_mean = float(np.sqrt(np.square(means).sum(axis=1).max()))
     own, largest_norm = y * n + np.arange(n), float(np.square(T).sum(axis=0).max() * scales.max())
-    geometry = (starts, class_cost, means, largest_mean, largest_norm, scales)
+    class_given = np.zeros((n_classes, n_classes))
+    if given is not None:
+        for k, (i, j) in enumerate(pairwise(starts)):
+            class_given[:, k] = given[:, i:j] @ cost[i:j] / max(class_cost[k], 1e-300)
+    geometry = (starts, class_cost, means, largest_mean, largest_norm, scales, class_given)
     return _Rows(X, y, cost, n_classes, mean, T, p, back, own, *geometry)
 
 
@@ -318,7 +328,7 @@ def _imbalance(rows: _Rows, block: Block, r: Array, dual: float, V: Array, prima
     if not r.size:
         return 0.0
     size = float(np.abs(r).sum())
-    scores = V[:, : rows.n_penalised] @ rows.class_mean.T  # of the means, one per column
+    scores = V[:, : rows.n_penalised] @ rows.class_mean.T + rows.class_given  # of the means, one per column
     spread = block.mean_hinge(primal, rows.class_cost) - 1.0 + (scores.diagonal() - scores.min(axis=0))
     charge = 0.5 * size * max(0.0, float(spread.max()))
     slope = size * rows.largest_mean * math.sqrt(rows.scales.max())

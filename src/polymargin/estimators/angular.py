@@ -1,0 +1,195 @@
+"""The machine that keeps its class vectors apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin import validation
+from polymargin.certificate import Ledger
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.losses import CrammerSingerHinge, ScoreLoss
+from polymargin.penalties import Penalty
+from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between
+from polymargin.problem import Problem
+from polymargin.solvers import Solution
+from polymargin.solvers.spread import Spread, solve_apart
+
+_PARAMETERS = PARAMETERS.replace(
+    "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
+    "Stop when a convex model of the objective promises a relative decrease of at most `tol`, by a proven bound\n"
+    "        (``certificate_.stationarity``).",
+)
+_ATTRIBUTES = ATTRIBUTES.replace("for two classes too. They add up to zero.", "for two classes too.", 1)
+
+
+class AngularSVC(MarginClassifier):
+    __doc__ = f"""Multi-class SVM whose class vectors are kept apart (AR-MSVM; Li et al. 2017, Eq. 10).
+
+    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + \\tfrac\\omega2 A(W)
+              + C \\sum_i v_i \\, [1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}]_+,
+              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+
+    .. math:: A(W) = \\log \\sum_{{j \\le r}} \\sigma_j^2 - \\tfrac1r \\sum_{{j \\le r}} \\log \\sigma_j^2
+
+    with the singular values of W, sample weights v and an unpenalised intercept b, which takes no part in the angles. A is
+    least, log r, when all r singular values are equal; small ones mean that class vectors nearly depend on each other.
+    W lies in the span of the training rows (of their differences if the intercept is free), of dimension p, and
+    ``r = min(p, c)``: for ``p >= c`` this is the paper's ``log tr(W'W) - (1/c) log det(W'W)``; for ``p < c``, where that is
+    not defined, it takes the singular values that can be positive. The paper's lambda and beta on n rows are
+    ``C = 1 / (n lambda)`` and ``omega = beta / lambda``.
+
+    The objective is not convex. The fit starts at the Crammer-Singer machine and descends monotonically to a stationary
+    point, by convex models with the exact hinge; ``certificate_.dual`` still is a lower bound on the global optimum.
+
+    Parameters
+    ----------
+    omega : float, default=1.0
+        Weight of the angles; 0 is the Crammer-Singer machine.
+    regularizer : str, default="angular"
+        "angular" is A above. With ``s_ij = cos(w_i, w_j)`` over all pairs i < j, "cosine" is ``mean |s_ij|``, "incoherence"
+        is ``(mean s_ij^2)^(1/2)``, "diversity" is ``-mean t_ij + var t_ij`` with ``t_ij = arccos |s_ij|``. These three have
+        kinks at right angles, and the best angles often lie there: the descent rounds them, in the end over a width of
+        1e-4, and "stationary" refers to that; `objective_` is exact.
+    {_PARAMETERS}
+    Attributes
+    ----------
+    {_ATTRIBUTES}    angles_ : ndarray of shape (n_classes, n_classes)
+        Angles between the lines along the class vectors in degrees, 0 to 90 (the paper's Eq. 3).
+    min_angle_ : float
+        The smallest of them.
+    singular_values_ : ndarray of shape (r,)
+        Singular values of W.
+    uniformity_ : float
+        Geometric over arithmetic mean of their squares: 1 if all are equal, 0 if W is singular.
+    objective_history_, min_angle_history_ : ndarray
+        The objective and the smallest angle at the start and after each step.
+
+    See Also
+    --------
+    CrammerSingerSVC : the same without angles, convex.
+
+    References
+    ----------
+    J. Li, H. Zhou, P. Xie and Y. Zhang. Improving the generalization performance of multi-class SVM via angular
+    regularization. IJCAI 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
+    >>> from polymargin import AngularSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = AngularSVC(omega=10.0, random_state=0).fit(scale(X), y)
+    >>> machine.certificate_.status
+    'stationary'
+    >>> machine.min_angle_ > AngularSVC(omega=0.1, random_state=0).fit(scale(X), y).min_angle_
+    True
+    """
+
+    _convex = False
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        omega: float = 1.0,
+        regularizer: str = "angular",
+        kernel: str = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            n_components=n_components,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            class_weight=class_weight,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.omega = omega
+        self.regularizer = regularizer
+
+    def _loss(self) -> ScoreLoss:
+        return CrammerSingerHinge()
+
+    def _penalty(self) -> Penalty:
+        return AnglePenalty(self.omega, self.regularizer, getattr(self, "_rank", 1), getattr(self, "_floor", 0.0))
+
+    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
+        return solve_apart(problem, ledger, **settings)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        validation.not_negative("omega", self.omega, "0 is the Crammer-Singer machine, try 0.1, 1 or 10")
+        if self.regularizer not in REGULARIZERS:
+            raise ValueError(
+                f"regularizer={self.regularizer!r} is not valid: choose one of {', '.join(map(repr, REGULARIZERS))}."
+            )
+
+    def _warm_start(self, problem: Problem) -> Any:
+        """What the last fit left; the solver checks that it belongs to the same rows."""
+        return getattr(self, "_memory", None)
+
+    def _remember(self, problem: Problem, solution: Solution) -> None:
+        self._memory = solution.notes.memory
+
+    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
+        super()._store(problem, solution, b)
+        penalty, W, notes = problem.penalty, solution.machine.W, solution.notes
+        assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
+        self._rank, self._floor = penalty.rank, penalty.floor
+        self.angles_ = angles_between(W)
+        self.min_angle_ = float(self.angles_[np.triu_indices(len(self.angles_), 1)].min())
+        self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
+        self.uniformity_ = _uniformity(self.singular_values_)
+        self.objective_history_ = np.asarray(notes.objectives)
+        self.min_angle_history_ = np.asarray(notes.min_angles)
+
+    def _shortfall(self) -> str:
+        end = self.certificate_
+        if end.stationarity is None:
+            return super()._shortfall()
+        promised = "an unknown amount" if end.stationarity == np.inf else f"{end.stationarity:.2e}"
+        return (
+            f"a possible relative decrease of the objective by {promised}, above tol={self.tol:g}; its relative gap to the "
+            f"lower bound is {end.rel_gap:.2e}"
+        )
+
+    def _is_trivial(self, problem: Problem) -> bool:
+        """W = 0 is as good, or no machine is much better."""
+        penalty = problem.penalty
+        assert isinstance(penalty, AnglePenalty)
+        vanished = not self.singular_values_.any()
+        return vanished or self.certificate_.dual - penalty.least >= 0.999 * problem.trivial_value()
+
+    def _advice_if_trivial(self) -> str:
+        collapse = "WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
+        return f"a larger C, a smaller omega, or {collapse}"
+
+
+def _uniformity(singular_values: NDArray[Any]) -> float:
+    squares = np.square(singular_values)
+    if not squares.all():
+        return 0.0
+    return float(np.exp(np.log(squares).mean()) / squares.mean())

@@ -1,0 +1,192 @@
+"""Penalties that keep the class vectors apart: ``R(W) = 1/2 |W|^2 + (omega/2) A(W)``, with A one of
+
+    angular       log sum_j s_j^2 - (1/r) sum_j log s_j^2,   s_1 .. s_r the singular values of W    (Li et al. 2017, Eq. 9)
+    cosine        mean_{i<j} |cos(w_i, w_j)|                                                        (Yu et al. 2011)
+    incoherence   (mean_{i<j} cos(w_i, w_j)^2)^(1/2)                                                (Bao et al. 2013)
+    diversity     -mean_{i<j} t_ij + var_{i<j} t_ij,         t_ij = arccos |cos(w_i, w_j)|          (Xie et al. 2015)
+
+None is convex. W lies in a space of dimension p, the span of the rows: r = min(p, c) singular values can be positive.
+A `floor` d, far below |W|, makes A finite everywhere: ``s^2 + d^2`` stands for ``s^2`` and ``|w|^2 + d^2`` for ``|w|^2``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.penalties.base import Array, Penalty
+
+
+def angles_between(W: Array) -> Array:
+    """Angles between the lines along the class vectors, in degrees (Li et al. 2017, Eq. 3): 0 to 90, ``(c, c)``.
+
+    A vector of length 0 counts as at right angles to all others.
+    """
+    norms = np.linalg.norm(W, axis=0)
+    unit = W / np.where(norms > 0.0, norms, 1.0)
+    angles = np.degrees(np.arccos(np.clip(np.abs(unit.T @ unit), 0.0, 1.0)))
+    np.fill_diagonal(angles, 0.0)
+    return np.asarray(angles)
+
+
+class Angular:
+    """The decorrelation regulariser: least, log r, when all r singular values are equal."""
+
+    smooth = True
+
+    def __init__(self, rank: int, floor: float):
+        self.rank, self.floor = rank, floor
+
+    @property
+    def least(self) -> float:
+        """A lower bound of A."""
+        return math.log(self.rank)
+
+    def value(self, W: Array) -> float:
+        squares = self._squares(np.linalg.svd(W, compute_uv=False))
+        if not squares.any():  # floor 0: the limit of a vanishing floor
+            return self.least
+        with np.errstate(divide="ignore"):
+            return float(np.log(squares.sum()) - np.log(squares).mean())
+
+    def gradient(self, W: Array) -> Array:
+        U, s, Vt = np.linalg.svd(W, full_matrices=False)
+        squares, s, r = self._squares(s), s[: self.rank], self.rank
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = np.where(s > 0.0, 2.0 * s / squares.sum() - 2.0 * s / (r * squares), 0.0)
+        return (U[:, :r] * slopes) @ Vt[:r]
+
+    def curvature(self, W: Array) -> float:
+        """An estimate of the largest curvature of A at W."""
+        squares = self._squares(np.linalg.svd(W, compute_uv=False))
+        return 2.0 / float(squares.sum()) + 2.0 / (self.rank * float(squares.min())) if squares.all() else math.inf
+
+    def _squares(self, s: NDArray[np.floating[Any]]) -> Array:
+        padded = np.zeros(self.rank)  # W may have fewer rows than the rank of the features
+        padded[: min(len(s), self.rank)] = s[: self.rank]
+        return padded**2 + self.floor**2
+
+
+class Pairwise:
+    """A function of the cosines of all pairs of class vectors. A vector of length 0 is at right angles to all others."""
+
+    smooth = False
+    least = 0.0
+    width = 0.0  # of the rounded kinks: `|s|` is replaced by ``sqrt(s^2 + width^2 (1 - s^2))``
+
+    def __init__(self, rank: int, floor: float):
+        self.rank, self.floor = rank, floor
+
+    def value(self, W: Array) -> float:
+        S, _, pairs = self._cosines(W)
+        return self._of_sizes(self._sizes(S[pairs]))[0]
+
+    def gradient(self, W: Array) -> Array:
+        """With the subgradient 0 of ``|s|`` at 0."""
+        S, norms, pairs = self._cosines(W)
+        s, sizes = S[pairs], self._sizes(S[pairs])
+        P = np.zeros_like(S)
+        P[pairs] = self._of_sizes(sizes)[1] * (1.0 - self.width**2) * s / np.where(sizes > 0.0, sizes, 1.0)
+        P += P.T
+        return (W / norms) @ P / norms - W * ((P * S).sum(axis=1) / norms**2)
+
+    def curvature(self, W: Array) -> float:
+        _, norms, _ = self._cosines(W)
+        return 2.0 / (len(norms) * float(np.square(norms).min())) if norms.all() else math.inf
+
+    def _cosines(self, W: Array) -> tuple[Array, Array, tuple[NDArray[Any], ...]]:
+        gram = W.T @ W
+        norms = np.sqrt(gram.diagonal() + self.floor**2)
+        safe = np.where(norms > 0.0, norms, 1.0)
+        return np.clip(gram / np.outer(safe, safe), -1.0, 1.0), safe, np.triu_indices(len(gram), 1)
+
+    def _sizes(self, s: Array) -> Array:
+        return np.sqrt(s * s + self.width**2 * (1.0 - s * s)) if self.width else np.abs(s)
+
+    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
+        """A and its derivatives in the sizes ``|s|`` of the cosines of all pairs."""
+        raise NotImplementedError
+
+
+class Cosine(Pairwise):
+    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
+        return float(sizes.mean()), np.full_like(sizes, 1.0 / sizes.size)
+
+
+class Incoherence(Pairwise):
+    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
+        value = math.sqrt(float(np.square(sizes).mean()))
+        return value, sizes / (sizes.size * value) if value > 0.0 else np.zeros_like(sizes)
+
+
+class Diversity(Pairwise):
+    least = -0.5 * math.pi
+
+    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
+        angles = np.arccos(sizes)
+        mean = angles.mean()
+        # next to an angle of 0 the slope of arccos is unbounded: it ends at 1e6
+        slopes = -1.0 / np.sqrt(np.maximum(1.0 - sizes * sizes, 1e-12))
+        return float(angles.var() - mean), (2.0 * (angles - mean) - 1.0) * slopes / sizes.size
+
+
+REGULARIZERS: dict[str, type[Angular] | type[Pairwise]] = {
+    "angular": Angular,
+    "cosine": Cosine,
+    "incoherence": Incoherence,
+    "diversity": Diversity,
+}
+
+
+class AnglePenalty(Penalty):
+    """``1/2 |W|^2 + (omega/2) A(W)``. Not convex: `conjugate` and `minimizer` are those of ``1/2 |W|^2 + (omega/2) min A``.
+
+    So ``Problem.dual`` is still a lower bound. `settle` must have been called before values count: only the solver knows the
+    rows, and with them the rank and the scale.
+    """
+
+    name = "angular regulariser"
+
+    def __init__(self, omega: float, regularizer: str = "angular", rank: int = 1, floor: float = 0.0):
+        self.omega, self.regularizer = omega, regularizer
+        self.settle(rank, floor)
+
+    def settle(self, rank: int, floor: float) -> None:
+        """Says how many singular values can be positive, and where they are floored."""
+        self.angles: Angular | Pairwise = REGULARIZERS[self.regularizer](max(1, rank), floor)
+
+    @property
+    def rank(self) -> int:
+        return self.angles.rank
+
+    @property
+    def floor(self) -> float:
+        return self.angles.floor
+
+    @property
+    def least(self) -> float:
+        """The constant part of the lower bound ``R(W) >= 1/2 |W|^2 + least``."""
+        return 0.5 * self.omega * self.angles.least
+
+    def apart(self, W: Array) -> float:
+        """``(omega/2) A(W)``."""
+        return 0.5 * self.omega * self.angles.value(W) if self.omega else 0.0
+
+    def pull(self, W: Array) -> Array:
+        """``(omega/2) grad A(W)``."""
+        return 0.5 * self.omega * self.angles.gradient(W)
+
+    def value(self, W: Array) -> float:
+        return 0.5 * float((W * W).sum()) + self.apart(W)
+
+    def gradient(self, W: Array) -> Array:
+        return W + self.pull(W)
+
+    def conjugate(self, Z: Array) -> float:
+        return 0.5 * float((Z * Z).sum()) - self.least
+
+    def minimizer(self, Z: Array) -> Array:
+        return Z

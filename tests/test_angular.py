@@ -1,0 +1,372 @@
+"""AngularSVC: the penalty and its derivatives, the shifted models, the descent, and the corners of the definition."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+
+from polymargin import AngularSVC, CrammerSingerSVC
+from polymargin.losses import CrammerSingerHinge
+from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, angles_between
+from polymargin.problem import Problem
+from polymargin.solvers.dual_ascent import Machine
+from polymargin.solvers.face_newton import hessian
+from polymargin.solvers.row_space import look_at_rows
+from polymargin.solvers.shifted import ShiftedLoop, Tangent, solve_exactly
+
+each_regularizer = pytest.mark.parametrize("regularizer", sorted(REGULARIZERS))
+with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
+SHAPES = [(6, 4), (4, 4), (3, 5), (5, 2), (1, 3), (2, 2)]
+
+
+def vectors(d, c, seed=0):
+    return np.random.default_rng(seed).normal(size=(d, c))
+
+
+def problem_of(X, y, fit_intercept=True, omega=1.0, cost=None, regularizer="angular", floor=1e-7):
+    c = int(y.max()) + 1
+    penalty = AnglePenalty(omega, regularizer, min(np.linalg.matrix_rank(np.asarray(X)), c), floor)
+    cost = np.ones(len(y)) if cost is None else cost
+    return Problem(X, y.astype(np.int32), cost, c, CrammerSingerHinge(), penalty, fit_intercept)
+
+
+# -- the penalty -------------------------------------------------------------------------------------------
+
+
+@each_regularizer
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("floor", [0.0, 0.05])
+def test_gradient_against_finite_differences(regularizer, shape, floor):
+    angles = REGULARIZERS[regularizer](min(shape), floor)
+    W, V = vectors(*shape), vectors(*shape, seed=1)
+    t = 1e-6
+    slope = (angles.value(W + t * V) - angles.value(W - t * V)) / (2 * t)
+    # with one dimension all cosines are 1 and only rounding is left
+    rounding = 1e-6 if shape[0] > 1 or floor == 0.0 else 1e-3
+    assert slope == pytest.approx(np.vdot(angles.gradient(W), V), rel=1e-5, abs=rounding)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 4), (9, 2)])
+def test_the_paper_s_formulas_where_it_defines_them(shape):
+    """Eq. 9 and Eq. 11."""
+    W, c = vectors(*shape), shape[1]
+    G = W.T @ W
+    angles = Angular(c, 0.0)
+    assert angles.value(W) == pytest.approx(np.log(np.trace(G)) - np.log(np.linalg.det(G)) / c)
+    np.testing.assert_allclose(angles.gradient(W), 2 * W / np.trace(G) - (2 / c) * W @ np.linalg.inv(G), atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_angular_regulariser_does_not_care_about_scale_rotation_and_which_side_is_longer(shape):
+    W, r = vectors(*shape), min(shape)
+    angles = Angular(r, 0.0)
+    Q = np.linalg.qr(vectors(shape[0], shape[0], seed=3))[0]
+    for same in (7.0 * W, Q @ W, np.vstack([W, np.zeros((3, shape[1]))]), W.T):
+        assert angles.value(same) == pytest.approx(angles.value(W))
+    assert angles.value(W) >= np.log(r) - 1e-12
+    U, _, Vt = np.linalg.svd(W, full_matrices=False)
+    assert angles.value(U @ Vt) == pytest.approx(np.log(r))
+
+
+@each_regularizer
+def test_values_of_known_angles(regularizer):
+    """Three vectors in the plane, 60 degrees apart: |cos| is 1/2 for every pair."""
+    t = np.radians([0, 60, 120])
+    W = np.array([np.cos(t), np.sin(t)]) * [1.0, 2.0, 3.0]
+    s = np.linalg.svd(W, compute_uv=False) ** 2
+    expected = {
+        "angular": np.log(s.sum()) - np.log(s).mean(),
+        "cosine": 0.5,
+        "incoherence": 0.5,
+        "diversity": -np.pi / 3,
+    }
+    assert REGULARIZERS[regularizer](2, 0.0).value(W) == pytest.approx(expected[regularizer])
+    np.testing.assert_allclose(angles_between(W)[np.triu_indices(3, 1)], 60.0)
+
+
+@each_regularizer
+def test_no_value_is_below_the_least(regularizer):
+    penalty = AnglePenalty(2.0, regularizer, 3, 0.0)
+    for seed in range(50):
+        W = vectors(3, 5, seed)
+        assert penalty.apart(W) >= penalty.least
+        Z = vectors(3, 5, seed + 100)
+        assert penalty.value(W) + penalty.conjugate(Z) >= np.vdot(W, Z)
+    assert np.isfinite(penalty.value(np.zeros((3, 5)))) and not penalty.gradient(np.zeros((3, 5))).any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_hessian_against_finite_differences(shape):
+    penalty = AnglePenalty(3.0, "angular", min(shape), 0.1)
+    W, V = vectors(*shape), vectors(*shape, seed=1)
+    t = 1e-6
+    change = (penalty.gradient(W + t * V) - penalty.gradient(W - t * V)) / (2 * t)
+    np.testing.assert_allclose((hessian(penalty, W) @ V.ravel()).reshape(shape), change, atol=1e-6)
+
+
+# -- shifted machines --------------------------------------------------------------------------------------
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_the_two_solvers_of_a_model_agree_and_their_bounds_hold(fit_intercept, container, overlapping):
+    X, y = overlapping
+    rng = np.random.default_rng(1)
+    problem = problem_of(X, y, fit_intercept, cost=rng.uniform(0.5, 2.0, len(y)))
+    problem = replace(problem, X=container(X))
+    W, b = vectors(5, 4), rng.normal(size=4) * fit_intercept
+    machine = Machine(W, b, problem.primal(W, b))
+    tangent = Tangent(machine, problem.penalty.apart(W), problem.penalty.pull(W), 0.7)
+    exact, _ = solve_exactly(problem, tangent, 1e-9, 200)
+    optimum = tangent.model(exact.W, exact.loss)
+    assert optimum - tangent.bound(problem, exact.duals) <= 1e-8
+    loop = ShiftedLoop(problem, tangent, None, machine.primal, 0)
+    bounds = []
+    for _ in range(60):
+        loop.ascend(10**5, 1e-9)
+        bounds.append(tangent.bound(problem, loop.attempt(1).duals))
+    assert max(bounds) <= optimum + 1e-9
+    tried = loop.attempt(1)
+    assert tangent.model(tried.W, tried.loss) == pytest.approx(optimum, rel=1e-6) == max(bounds)
+    S = X @ tried.W + tried.b
+    assert tried.loss == pytest.approx(float(problem.cost @ problem.loss.value(S, problem.y)))
+
+
+# -- the machine -------------------------------------------------------------------------------------------
+
+
+@with_and_without_intercept
+@each_regularizer
+def test_the_objective_never_rises_and_ends_below_the_start(regularizer, fit_intercept, wine):
+    X, y = wine
+    for omega in (0.3, 30.0):
+        est = AngularSVC(omega=omega, regularizer=regularizer, fit_intercept=fit_intercept, random_state=0, tol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # what it is about holds all the same
+            est.fit(X, y)
+        assert (np.diff(est.objective_history_) <= 0).all()
+        assert est.objective_ == est.objective_history_[-1] <= est.objective_history_[0]
+        assert omega < 1.0 or est.objective_ < est.objective_history_[0]
+        assert len(est.min_angle_history_) == len(est.objective_history_)
+        assert est.certificate_.dual <= est.objective_
+
+
+def smoothed(problem, width):
+    """F with a rounded hinge, and its gradient, in (W, b)."""
+    X, y, (d, c) = np.asarray(problem.X), problem.y, (problem.n_features, problem.n_classes)
+    rows = np.arange(len(y))
+
+    def F(v):
+        W, b = v[: d * c].reshape(d, c), v[d * c :]
+        E = X @ W + (b if problem.fit_intercept else 0.0)
+        E = 1.0 + E - E[rows, y][:, None]
+        E[rows, y] = 0.0
+        top = E.max(axis=1, keepdims=True)
+        P = np.exp((E - top) / width)
+        total = P.sum(axis=1, keepdims=True)
+        T = problem.cost[:, None] * P / total
+        value = float(problem.cost @ (top + width * np.log(total))[:, 0])
+        T[rows, y] -= T.sum(axis=1)
+        slope = np.concatenate([(X.T @ T + problem.penalty.gradient(W)).ravel(), T.sum(axis=0) * problem.fit_intercept])
+        return value + problem.penalty.value(W), slope
+
+    return F
+
+
+@pytest.mark.parametrize("omega", [0.5, 5.0, 50.0])
+@with_and_without_intercept
+def test_no_worse_than_many_starts_of_lbfgs_on_the_smoothed_problem(omega, fit_intercept, overlapping, iris):
+    for X, y in (overlapping, iris):
+        est = AngularSVC(omega=omega, fit_intercept=fit_intercept, random_state=0, tol=1e-6).fit(X, y)
+        problem = problem_of(X, y, fit_intercept, omega, floor=est._floor)
+        d, c = X.shape[1], problem.n_classes
+        best = np.inf
+        for seed in range(6):
+            v = np.random.default_rng(seed).normal(size=d * c + c)
+            for width in (0.1, 1e-2, 1e-3):
+                v = minimize(smoothed(problem, width), v, jac=True, method="L-BFGS-B", options={"maxiter": 400}).x
+            best = min(best, problem.primal(v[: d * c].reshape(d, c), v[d * c :] * fit_intercept))
+        assert est.objective_ <= best * (1 + 1e-3)
+
+
+@with_and_without_intercept
+def test_a_stationary_machine_cannot_be_improved_nearby(fit_intercept, overlapping):
+    X, y = overlapping
+    est = AngularSVC(omega=5.0, fit_intercept=fit_intercept, tol=1e-8, random_state=0).fit(X, y)
+    assert est.certificate_.status == "stationary" and est.certificate_.stationarity <= 1e-8
+    problem = problem_of(X, y, fit_intercept, 5.0, floor=est._floor)
+    W, b = est.class_vectors_.T, est.class_offsets_
+    assert problem.primal(W, b) == pytest.approx(est.objective_)
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-2, 1e-3, 1e-4):
+        for _ in range(20):
+            step = size * rng.normal(size=W.shape)
+            moved = b + size * rng.normal(size=b.shape) * fit_intercept
+            assert problem.primal(W + step, moved) >= est.objective_ * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@with_and_without_intercept
+def test_omega_zero_is_crammer_singer(kernel, fit_intercept, wine):
+    settings = {"kernel": kernel, "fit_intercept": fit_intercept, "tol": 1e-6, "random_state": 0}
+    plain, est = CrammerSingerSVC(**settings).fit(*wine), AngularSVC(omega=0.0, **settings).fit(*wine)
+    assert est.certificate_.status == "optimal"
+    assert est.objective_ == plain.objective_
+    np.testing.assert_array_equal(est.decision_function(wine[0]), plain.decision_function(wine[0]))
+    tiny = AngularSVC(omega=1e-7, **settings).fit(*wine)
+    assert tiny.objective_ == pytest.approx(plain.objective_, rel=1e-5)
+
+
+@with_and_without_intercept
+@each_regularizer
+def test_columns_of_zeros_change_nothing(regularizer, fit_intercept, iris):
+    X, y = iris
+    settings = {"omega": 3.0, "regularizer": regularizer, "fit_intercept": fit_intercept, "random_state": 0, "tol": 1e-5}
+    plain = AngularSVC(**settings).fit(X, y)
+    more = AngularSVC(**settings).fit(np.c_[X, np.zeros((len(y), 3))], y)
+    assert more.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+    np.testing.assert_array_equal(more.class_vectors_[:, 4:], 0.0)
+    assert len(more.singular_values_) == len(plain.singular_values_) == 3
+
+
+def test_dependent_columns_add_no_dimension(iris):
+    X, y = iris
+    twice = AngularSVC(fit_intercept=False).fit(np.c_[X[:, :2], X[:, :2]], y)
+    assert len(twice.singular_values_) == 2  # not 3, the number of classes
+    shifted = AngularSVC(fit_intercept=True).fit(np.c_[X[:, :2], np.ones(len(y))], y)
+    assert len(shifted.singular_values_) == 2  # with an intercept a constant column is no direction
+    assert len(AngularSVC(fit_intercept=False).fit(np.c_[X[:, :2], np.ones(len(y))], y).singular_values_) == 3
+
+
+def test_larger_omega_larger_angles(wine):
+    X, y = wine
+    fits = [AngularSVC(omega=omega, random_state=0).fit(X, y) for omega in (0.01, 1.0, 10.0, 100.0)]
+    assert (np.diff([est.min_angle_ for est in fits]) > 0).all()
+    assert (np.diff([est.uniformity_ for est in fits]) > 0).all()
+    assert fits[-1].min_angle_ > 80
+
+
+def test_attributes_describe_the_class_vectors(wine):
+    est = AngularSVC(random_state=0).fit(*wine)
+    W = est.class_vectors_
+    unit = W / np.linalg.norm(W, axis=1, keepdims=True)
+    pairs = np.triu_indices(3, 1)
+    np.testing.assert_allclose(np.cos(np.radians(est.angles_[pairs])), np.abs(unit @ unit.T)[pairs], atol=1e-12)
+    assert est.min_angle_ == est.angles_[pairs].min() == pytest.approx(est.min_angle_history_[-1])
+    np.testing.assert_allclose(est.singular_values_, np.linalg.svd(W, compute_uv=False))
+    squares = est.singular_values_**2
+    assert est.uniformity_ == pytest.approx(np.exp(np.log(squares).mean()) / squares.mean())
+
+
+def test_more_classes_than_columns():
+    """The paper's Yeast: its formula is log 0 there."""
+    X, y = load_digits(return_X_y=True)
+    X = np.random.default_rng(0).normal(size=(64, 4)).T @ X[:400].T / 16.0
+    X = X.T
+    est = AngularSVC(omega=10.0, random_state=0).fit(X, y[:400])
+    assert est.class_vectors_.shape == (10, 4) and len(est.singular_values_) == 4
+    assert np.isfinite(est.objective_) and est.certificate_.status == "stationary"
+
+
+@each_regularizer
+@with_and_without_intercept
+def test_two_classes(regularizer, fit_intercept, two_classes):
+    """Without a common vector the two are opposite to each other: with it they are not."""
+    X, y = two_classes
+    settings = {"regularizer": regularizer, "fit_intercept": fit_intercept, "random_state": 0}
+    est = AngularSVC(omega=10.0, **settings).fit(X, y)
+    assert est.certificate_.status == "stationary"
+    assert est.min_angle_ > 30
+    plain = CrammerSingerSVC(fit_intercept=fit_intercept, random_state=0).fit(X, y)
+    assert est.objective_ < plain.objective_ + 5.0 * AnglePenalty(1.0, regularizer, 2, est._floor).angles.value(
+        plain.class_vectors_.T
+    )
+
+
+@each_regularizer
+def test_one_column(regularizer):
+    """All vectors lie on one line: the angles are given, and only the lengths are to be found."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 1)) + 2.0 * y[:, None]
+    est = AngularSVC(regularizer=regularizer, random_state=0, tol=1e-6).fit(X, y)
+    plain = CrammerSingerSVC(random_state=0, tol=1e-6).fit(X, y)
+    assert np.isfinite(est.objective_) and len(est.singular_values_) == 1
+    if regularizer == "angular":  # A = log s^2 - log s^2
+        assert est.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+
+
+@each_regularizer
+def test_classes_with_the_same_data(regularizer):
+    """Their vectors coincide in the Crammer-Singer machine, so that the start is short of rank."""
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + 3.0 * np.eye(4)[y]
+    X, y = np.vstack([X, X[y == 0]]), np.concatenate([y, np.full(30, 3)])
+    est = AngularSVC(regularizer=regularizer, random_state=0, tol=1e-3).fit(X, y)
+    assert np.isfinite(est.objective_) and np.isfinite(est.class_vectors_).all()
+    assert (np.diff(est.objective_history_) <= 0).all()
+    assert est.score(X[:90], y[:90]) > 0.6
+
+
+def test_a_collapsed_start_is_the_optimum_and_says_so():
+    """Two classes with the same rows and nothing else: W = 0 is the Crammer-Singer machine."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    with pytest.warns(UserWarning, match="trivial solution"):
+        est = AngularSVC(random_state=0).fit(np.vstack([X, X]), np.repeat([0, 1], 30))
+    assert est.certificate_.status == "optimal"
+    np.testing.assert_allclose(est.class_vectors_, 0.0, atol=1e-6)
+    assert est.objective_ == pytest.approx(60.0 + 0.5 * np.log(2), rel=1e-4)
+
+
+def test_warm_start_over_C_and_omega(wine):
+    X, y = wine
+    warm = AngularSVC(warm_start=True, random_state=0, tol=1e-5)
+    total = 0
+    for C, omega in ((1.0, 0.1), (1.0, 1.0), (1.0, 10.0), (3.0, 10.0), (3.0, 0.0), (3.0, 1.0)):
+        warm.set_params(C=C, omega=omega).fit(X, y)
+        cold = AngularSVC(C=C, omega=omega, random_state=0, tol=1e-5).fit(X, y)
+        assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-3)
+        total += warm.n_iter_ - cold.n_iter_
+    assert total < 0
+
+
+def test_kernel_and_linear_agree_on_angles(iris):
+    X, y = iris
+    direct = AngularSVC(omega=3.0, random_state=0, tol=1e-7).fit(X, y)
+    mapped = AngularSVC(omega=3.0, random_state=0, tol=1e-7, kernel="poly", degree=1, gamma=1.0).fit(X, y)
+    np.testing.assert_allclose(mapped.angles_, direct.angles_, atol=0.05)
+    np.testing.assert_allclose(mapped.singular_values_, direct.singular_values_, rtol=1e-3)
+
+
+def test_wide_sparse_rows():
+    """More columns than rows: W lies in the span of the rows, whose dimension counts."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((40, 500), density=0.05, rng=rng, format="csr")
+    y = np.arange(40) % 4
+    est = AngularSVC(C=10.0, fit_intercept=False, random_state=0).fit(X, y)
+    assert len(est.singular_values_) == 4
+    dense = X.toarray()
+    Q = np.linalg.svd(dense, full_matrices=False)[2]
+    np.testing.assert_allclose(est.class_vectors_ @ Q.T @ Q, est.class_vectors_, atol=1e-10)
+
+
+def test_the_span_is_seen_in_few_directions():
+    X = vectors(50, 3) @ vectors(3, 20, seed=1)
+    for fit_intercept, rank in ((False, 3), (True, 3)):
+        assert look_at_rows(problem_of(X, np.arange(50) % 6, fit_intercept)).basis.shape[1] == rank
+    assert look_at_rows(problem_of(X + 1.0, np.arange(50) % 6, True)).basis.shape[1] == 3
+    assert look_at_rows(problem_of(X + 1.0, np.arange(50) % 6, False)).basis.shape[1] == 4
+
+
+@pytest.mark.parametrize("name, value", [("omega", -1.0), ("omega", np.nan), ("omega", "1"), ("regularizer", "angle")])
+def test_bad_parameters_are_named(name, value, iris):
+    with pytest.raises(ValueError, match=f"{name}="):
+        AngularSVC(**{name: value}).fit(*iris)
