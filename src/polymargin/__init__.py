@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polymargin.certificate import Certificate
     from polymargin.comparison import compare_machines
-    from polymargin.estimators import CrammerSingerSVC, WestonWatkinsSVC
+    from polymargin.estimators import CrammerSingerSVC, MarginDistributionSVC, WestonWatkinsSVC
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "CrammerSingerSVC",
+    "MarginDistributionSVC",
     "PathCV",
     "WestonWatkinsSVC",
     "__version__",

@@ -6,5 +6,6 @@
 namespace polymargin {
 
 void bind_dual(nanobind::module_& m);  // bind_dual.cpp: the dual loop
+void bind_margin_distribution(nanobind::module_& m);
 
 }  // namespace polymargin

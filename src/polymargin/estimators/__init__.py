@@ -3,8 +3,9 @@
 from typing import Any
 
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin.estimators.margin_distribution import MarginDistributionSVC
 
-__all__ = ["CrammerSingerSVC", "WestonWatkinsSVC"]
+__all__ = ["CrammerSingerSVC", "MarginDistributionSVC", "WestonWatkinsSVC"]
 
 
 def machines() -> dict[str, type[Any]]:

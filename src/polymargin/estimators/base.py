@@ -296,14 +296,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         certificate = self.certificate_
         name, scaling = type(self).__name__, _scaling_advice(rows)
         if not certificate.converged:
-            warnings.warn(
-                f"{name} stopped after {certificate.n_iter} iterations with a relative duality gap of "
-                f"{certificate.rel_gap:.2e}, above tol={self.tol:g} (objective {certificate.primal:.6g}, the optimum is at "
-                f"least {certificate.dual:.6g}). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
-                + scaling,
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif certificate.dual >= 0.999 * problem.trivial_value():
             warnings.warn(
                 f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
@@ -313,6 +306,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             )
         elif scaling:
             warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=3)
+
+    def _not_converged(self) -> str:
+        """One sentence with gap and tolerance, and what to do."""
+        certificate = self.certificate_
+        return (
+            f"{type(self).__name__} stopped after {certificate.n_iter} iterations with a relative duality gap of "
+            f"{certificate.rel_gap:.2e}, above tol={self.tol:g} (objective {certificate.primal:.6g}, the optimum is at "
+            f"least {certificate.dual:.6g}). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
+        )
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 

@@ -47,10 +47,12 @@ def solve_and_expand(
     """
     tol, left = ledger.tol, max_iter
     best: Machine | None = None
+    rounds: tuple[float, ...] = ()
     for attempt in range(_ATTEMPTS):
         ledger.tol = tol * 0.1**attempt
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
+        rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
         expansion = None if duals is None else _on_support_rows(problem, duals, solution.machine.b)
@@ -62,7 +64,7 @@ def solve_and_expand(
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best, mapping)
     certificate = replace(solution.certificate, n_iter=max_iter - left).of_primal(expansion.primal, tol)
-    return solution._replace(certificate=certificate), expansion
+    return solution._replace(certificate=certificate, rounds=rounds), expansion
 
 
 def _on_support_rows(problem: Problem, duals: SparseDuals, b: Array) -> Expansion:
@@ -78,10 +80,13 @@ def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap) -> Expans
 
 
 def signed_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> tuple[NDArray[np.intp], Array]:
-    """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
+    """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``.
+
+    A dual beside the label `n_classes` belongs to no class: only the own class feels it.
+    """
     support = np.flatnonzero(np.diff(duals.starts))
-    tau = np.zeros((len(support), n_classes))
+    tau = np.zeros((len(support), n_classes + 1))
     rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
     tau[rows, duals.classes] = -duals.values
     tau[np.arange(len(support)), y[support]] = -tau.sum(axis=1)
-    return support, tau
+    return support, tau[:, :n_classes]

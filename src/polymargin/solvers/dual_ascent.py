@@ -42,11 +42,16 @@ class Machine(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate."""
+    """A solved problem: the best machine of this solver, its last duals (if it has such), and the certificate.
+
+    Solvers that work in rounds add the objective after each and the relative change of the last.
+    """
 
     machine: Machine
     duals: SparseDuals | None
     certificate: Certificate
+    rounds: tuple[float, ...] = ()
+    last_change: float = 0.0
 
 
 class WarmStart(NamedTuple):
@@ -118,13 +123,13 @@ def _with_free_intercept(
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
     The centres form a fixed-point iteration in c numbers, which Anderson's extrapolation shortens.
     """
-    means, mean_square = _centre_and_spread(problem.X)
+    means, mean_square = centre_and_spread(problem.X)
     inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
     loop.start_intercept(means, inverse_rho)
     if start is not None:
         loop.set_duals(*start.duals)
         loop.move_centre(start.b + means @ loop.weights())
-    extrapolate = _Anderson()
+    extrapolate = Anderson()
     best = None
     outer = next_check = 0
     while True:
@@ -168,7 +173,7 @@ def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDual
     return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
 
 
-def _centre_and_spread(X: Any) -> tuple[Array, float]:
+def centre_and_spread(X: Any) -> tuple[Array, float]:
     """Column means and the mean squared distance of the rows from them.
 
     The means only precondition, so the precision of X is enough for them.
@@ -188,7 +193,7 @@ def _slices(n: int, step: int = 4096) -> list[slice]:
     return [slice(i, i + step) for i in range(0, n, step)]
 
 
-class _Anderson:
+class Anderson:
     """Anderson's extrapolation (type II) of the fixed-point iteration ``x <- x + f(x)`` with a short memory.
 
     A proposal many times longer than the plain step is distrusted and replaced by it.
