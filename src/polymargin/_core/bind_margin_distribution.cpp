@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "binding_tools.hpp"
@@ -37,6 +38,12 @@ public:
     virtual std::tuple<double, double> scaled(const double* factors, const Poll& poll) = 0;
     virtual SparseDuals duals() const = 0;
     virtual void set_duals(const std::int64_t* starts, const Index* classes, const double* values) = 0;
+    virtual NewtonPass newton_pass(const double* W, const double* b, double damping, const Poll& poll) = 0;
+    virtual std::pair<std::vector<double>, std::vector<double>> newton_product(const double* P, const double* p,
+                                                                               const Poll& poll) = 0;
+    virtual std::vector<double> newton_matrix(const Poll& poll) = 0;
+    virtual std::vector<double> newton_curvature() = 0;
+    virtual void accept_newton() = 0;
     virtual Size n_features() const = 0;
     virtual Size n_classes() const = 0;
 };
@@ -105,6 +112,16 @@ public:
         }
         loop_.refresh_dual();
     }
+    NewtonPass newton_pass(const double* W, const double* b, double damping, const Poll& poll) override {
+        return loop_.newton_pass(W, b, damping, poll);
+    }
+    std::pair<std::vector<double>, std::vector<double>> newton_product(const double* P, const double* p,
+                                                                       const Poll& poll) override {
+        return loop_.newton().product(P, p, poll);
+    }
+    std::vector<double> newton_matrix(const Poll& poll) override { return loop_.newton().matrix(poll); }
+    std::vector<double> newton_curvature() override { return loop_.newton().curvature(); }
+    void accept_newton() override { loop_.accept_newton(); }
 
 private:
     const DualState<Rows>& state() const { return loop_.state(); }
@@ -223,7 +240,30 @@ void bind_margin_distribution(nb::module_& m) {
         .def("set_duals",
              [](Loop& self, Vector<std::int64_t> starts, Vector<Index> classes, Vector<double> values) {
                  self.set_duals(starts.data(), classes.data(), values.data());
-             }, "starts"_a, "classes"_a, "values"_a);
+             }, "starts"_a, "classes"_a, "values"_a)
+        .def("newton_pass",
+             [](Loop& self, Matrix<double> W, Vector<double> b, double damping) {
+                 const NewtonPass out =
+                     without_gil([&](const Poll& poll) { return self.newton_pass(W.data(), b.data(), damping, poll); });
+                 return nb::make_tuple(out.smooth, out.stated, out.relaxed, out.concave,
+                                       array_of<double, 2>(out.pull, {self.n_features(), self.n_classes()}),
+                                       array_of<double, 1>(out.sums, {self.n_classes()}));
+             }, "W"_a, "b"_a, "damping"_a)
+        .def("newton_product",
+             [](Loop& self, Matrix<double> P, Vector<double> p) {
+                 const auto [product, sums] =
+                     without_gil([&](const Poll& poll) { return self.newton_product(P.data(), p.data(), poll); });
+                 return nb::make_tuple(array_of<double, 2>(product, {self.n_features(), self.n_classes()}),
+                                       array_of<double, 1>(sums, {self.n_classes()}));
+             }, "P"_a, "p"_a)
+        .def("newton_matrix",
+             [](Loop& self) {
+                 const auto out = without_gil([&](const Poll& poll) { return self.newton_matrix(poll); });
+                 const Size size = self.n_classes() * (self.n_features() + 1);
+                 return array_of<double, 2>(out, {size, size});
+             })
+        .def("newton_curvature", [](Loop& self) { return array_of<double, 1>(self.newton_curvature(), {self.n_classes()}); })
+        .def("accept_newton", &Loop::accept_newton, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace polymargin

@@ -1,5 +1,5 @@
 // Dual block-coordinate ascent for one convex step of the margin distribution machine: the loop of dual_loop.hpp (visiting,
-// shrinking, waiting times, face steps) for the row sub-problem of margin_distribution.hpp, whose rows carry a multiplier
+// shrinking, waiting times) for the row sub-problem of margin_distribution.hpp, whose rows carry a multiplier
 // beta_i beside their duals.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dual_loop.hpp"
-#include "margin_distribution_face.hpp"
+#include "margin_distribution_newton.hpp"
 
 namespace polymargin {
 
@@ -18,7 +18,7 @@ class MarginDistributionLoop {
 public:
     // `frozen` is the paper's relaxation. The upper parts are absent until the first `relinearise`.
     MarginDistributionLoop(Rows rows, const Index* y, const double* cost, Band band, bool frozen, LoopSettings settings)
-        : state_(rows, y, cost), problem_(band), frozen_(frozen), settings_(settings), random_(settings.seed), face_(state_, upper_, problem_),
+        : state_(rows, y, cost), problem_(band), frozen_(frozen), settings_(settings), random_(settings.seed), newton_(state_, upper_, problem_),
           n_(rows.n_rows()), c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(settings.waiting ? n_ : 0, 0),
           period_(wait_), classes_(c_ + 2), moved_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2),
           every_(padded(c_)), steps_(c_ + 2), seen_rival_(n_, 0), seen_level_(frozen ? n_ : 0, 0.0) {
@@ -36,11 +36,6 @@ public:
             const double estimate = progress_.estimate, scale = std::fabs(state_.dual + estimate);
             const bool fell = estimate <= 0.8 * last_check || k >= 20;
             if (fell && estimate <= 0.7 * tol * scale) break;
-            if (estimate <= settings_.face_from * scale && progress_.epochs % settings_.face_every == 0) {
-                const auto since = static_cast<Size>(progress_.visits - visits_at_face_);
-                progress_.visits += static_cast<std::int64_t>(face_.step(since, poll));
-                visits_at_face_ = progress_.visits;
-            }
         }
     }
 
@@ -197,6 +192,18 @@ public:
         upper_.kind = frozen_ ? Upper::frozen : Upper::linearised;
         upper_.level.assign(frozen_ ? n_ : 0, 0.0);
     }
+
+    // Passes of the Newton method, each about as much work as a visit of every row.
+    NewtonPass newton_pass(const double* W, const double* b, double damping, const Poll& poll) {
+        progress_.visits += static_cast<std::int64_t>(n_);
+        return newton_.pass(W, b, damping, poll);
+    }
+    void accept_newton() {
+        newton_.accept();
+        refresh_dual();
+        progress_.estimate = full_estimate_ = infinity;
+    }
+    BandNewton<Rows>& newton() { return newton_; }
 
     DualState<Rows>& state() { return state_; }
     const DualState<Rows>& state() const { return state_; }
@@ -433,9 +440,8 @@ private:
     UpperParts upper_;
     LoopSettings settings_;
     Random random_;
-    BandFace<Rows> face_;
+    BandNewton<Rows> newton_;
     Progress progress_;
-    std::int64_t visits_at_face_ = 0;
 
     Size n_, c_;
     std::vector<float> row_gap_;

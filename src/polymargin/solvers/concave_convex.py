@@ -28,6 +28,7 @@ from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
+from polymargin.solvers import proximal_newton
 from polymargin.solvers.dual_ascent import (
     Anderson,
     Machine,
@@ -38,12 +39,14 @@ from polymargin.solvers.dual_ascent import (
     dual_ascent,
 )
 from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.proximal_newton import ProximalNewton
 
 Array = NDArray[np.float64]
 
 _START_TOL = 1e-2  # relative gap of the two convex machines that are tried as starts
 _START_SHARE = 4  # each may use a quarter of the iterations
 _TIGHTER = 0.25  # of the inner tolerance, when a round has not gained enough
+_FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _PATIENCE = 20  # rounds of the paper's iteration without a new best
 _EPOCHS = 10  # between two moves of the centre of the proximal intercept
 
@@ -205,6 +208,11 @@ class _Ascent:
         self._n_rows = problem.n_rows
         self._n_classes = problem.n_classes
         self._n_threads = settings.n_threads
+        self._newton = ProximalNewton(problem, self.loop) if proximal_newton.suits(problem) else None
+        # so many visits before Newton steps: about as much work as one or two of them
+        self._patience = settings.budget
+        if self._newton is not None:
+            self._patience = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
         self._prepare(problem)
         if start is not None:
             self.loop.set_duals(*start.duals)
@@ -233,10 +241,20 @@ class _Ascent:
         self.loop.relinearise()
 
     def improve(self, tol: float) -> None:
-        """Ascends until the gap is probably below `tol`."""
-        if self.left > 0:
-            self.loop.restore()
-            self.loop.ascend(self.left, tol)
+        """Ascends until the gap is probably below `tol`, by Newton steps where they pay and that takes too long."""
+        if self.left <= 0:
+            return
+        self.loop.restore()
+        self.loop.ascend(min(self.left, self._patience), tol)
+        if self._newton is not None and not self._promising(tol):
+            self._newton.ascend(self.loop.weights(), np.zeros(self._n_classes), tol, self._passes_left)
+
+    def _promising(self, tol: float) -> bool:
+        return bool(self.loop.estimate <= tol * abs(self.loop.dual + self.loop.estimate))
+
+    @property
+    def _passes_left(self) -> int:
+        return max(1, self.left // self._n_rows)
 
     def look(self) -> _Seen:
         """The true values of the iterate: one pass over the data."""
@@ -279,6 +297,18 @@ class _ProximalAscent(_Ascent):
         self._moves = 0
 
     def improve(self, tol: float) -> None:
+        if self.left <= 0:
+            return
+        if self._newton is None:
+            self._move_centres(tol)
+            return
+        loop = self.loop
+        loop.restore()
+        loop.ascend(min(self.left, self._patience), 0.3 * tol)
+        b = self._newton.ascend(loop.weights(), loop.intercepts(), tol, self._passes_left)
+        loop.move_centre(b + self._means @ loop.weights() - self._inverse_rho * loop.sums())
+
+    def _move_centres(self, tol: float) -> None:
         loop = self.loop
         for move in range(8 + self._moves // 8):
             if self.left <= 0:
@@ -288,7 +318,7 @@ class _ProximalAscent(_Ascent):
             self._moves += 1
             loop.restore()
             loop.ascend(min(_EPOCHS * self._n_rows, self.left), 0.3 * tol)
-            if move >= self._moves // 8 and loop.estimate <= tol * abs(loop.dual + loop.estimate):
+            if move >= self._moves // 8 and self._promising(tol):
                 break
 
     def _bound(self, half_norm: float) -> float:
