@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, memory, paths, recommend, startup
+from . import growth, interrupt, linear, mcodm, memory, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -13,6 +13,7 @@ COMMANDS = {
     "interrupt": interrupt,
     "paths": paths,
     "recommend": recommend,
+    "mcodm": mcodm,
 }
 
 

@@ -27,9 +27,9 @@ class MarginDistributionSVC(MarginClassifier):
               \\frac{{[1 - \\theta - \\gamma_i]_+^2 + \\mu \\, [\\gamma_i - 1 - \\theta]_+^2}}{{(1 - \\theta)^2}},
               \\qquad \\gamma_i = s_{{i y_i}} - \\max_{{k \\neq y_i}} s_{{ik}}, \\quad s_{{ik}} = w_k \\cdot x_i + b_k
 
-    with sample weights v and an unpenalised intercept b: margins are to be near 1, neither small nor large (the paper's Eq. 1,
-    with C for its :math:`\\lambda / m`). The second term is not convex. Convex problems above the objective that meet it at the
-    current machine are solved one after the other; the objective falls from round to round.
+    with sample weights v and an unpenalised intercept b: margins are to be near 1, neither small nor large (the paper's
+    Eq. 1, with C for its :math:`\\lambda / m`). The second term is not convex. Convex problems above the objective that meet
+    it at the current machine are solved one after the other; the objective falls from round to round.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class MarginDistributionSVC(MarginClassifier):
     relaxation : {{"cccp", "paper"}}, default="cccp"
         How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
         concave-convex procedure, which never raises the objective. "paper" is the paper's Algorithm 1, which freezes that
-        rival's score instead. It starts at W = 0, may raise the objective, and has no free intercept (``fit_intercept=False``).
-        The best machine of all rounds is kept in either case.
+        rival's score instead. It starts at W = 0, may raise the objective, and has no free intercept
+        (``fit_intercept=False``). The best machine of all rounds is kept in either case.
 
     Attributes
     ----------
@@ -195,8 +195,8 @@ class MarginDistributionSVC(MarginClassifier):
             )
         return (
             f"{name} stopped after {certificate.n_iter} iterations: the last round could still lower the objective by "
-            f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g}). "
-            "Raise max_iter, scale the columns of X (StandardScaler) or lower C."
+            f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g})."
+            " Raise max_iter, scale the columns of X (StandardScaler) or lower C."
         )
 
 

@@ -1,17 +1,18 @@
 """Concave-convex rounds for the multi-class optimal margin distribution machine.
 
-    F(W, b) = 1/2 |W|^2 + sum_i kappa_i ([1 - theta - gamma_i]_+^2 + mu [gamma_i - 1 - theta]_+^2),  kappa_i = u_i / (1 - theta)^2
+    F(W, b) = 1/2 |W|^2 + sum_i kappa_i ([1 - theta - gamma_i]_+^2 + mu [gamma_i - 1 - theta]_+^2)
 
-with the margins ``gamma_i = s_y - max_{l != y} s_l``. The second term is not convex. A round replaces it, at the machine W_t:
+with ``kappa_i = u_i / (1 - theta)^2`` and the margins ``gamma_i = s_y - max_{l != y} s_l``. The second term is not convex. A
+round replaces it, at the machine W_t:
 
-- "cccp": by ``[s_y - s_r - 1 - theta]_+^2`` with the rival ``r_i = argmax_{l != y} s_l`` of W_t. As ``s_r <= max_l s_l``, the
-  convex function Q_t lies above F everywhere and meets it at W_t: whatever lowers Q_t below F(W_t) lowers F.
-- "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017, Algorithm 1).
-  That is neither above F nor a descent method: w_r does not feel the constraint.
+- "cccp": by ``[s_y - s_r - 1 - theta]_+^2`` with the rival ``r_i = argmax_{l != y} s_l`` of W_t. As ``s_r <= max_l s_l``,
+  the convex function Q_t lies above F everywhere and meets it at W_t: whatever lowers Q_t below F(W_t) lowers F.
+- "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017,
+  Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
-Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals. Its dual
-value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below
-``tol * F(W_t)``. Until then a round goes on until it has half of it.
+Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals; on
+dense data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what
+a round can gain: "cccp" stops once that is below ``tol * F(W_t)``. Until then a round goes on until it has half of it.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def concave_convex(
         if problem.fit_intercept:
             raise ValueError(
                 "relaxation='paper' has no free intercept: its upper constraint s_y - M <= 1 + theta would be met by one "
-                "constant added to all offsets. Use fit_intercept=False, with a constant column appended to X if the classes "
-                "need offsets, or relaxation='cccp'."
+                "constant added to all offsets. Use fit_intercept=False, with a constant column appended to X if the "
+                "classes need offsets, or relaxation='cccp'."
             )
         return _paper_rounds(_open(problem, settings, start, frozen=True), ledger, max_iter)
     ascent = _best_start(problem, settings) if start is None else _open(problem, settings, start)

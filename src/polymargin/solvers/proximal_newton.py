@@ -1,8 +1,8 @@
 """A proximal Newton method for one convex step of the margin distribution machine, where coordinate ascent crawls.
 
-On dense data with few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself has
-few unknowns. With the duals tau' so far as the centre, the step's dual is regularised by ``(delta_i / 2) |tau_i - tau'_i|^2``;
-that makes its primal smooth (``_core/margin_distribution_newton.hpp``)::
+On dense data with few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself
+has few unknowns. With the duals tau' so far as the centre, the step's dual is regularised by
+``(delta_i / 2) |tau_i - tau'_i|^2``; that makes its primal smooth (``_core/margin_distribution_newton.hpp``)::
 
     min_{W, b}  Phi(W, b) = 1/2 |W|^2 + sum_i phi_i(x_i W + b),      gradient  W - X' tau(W, b),  - sum_i tau_i(W, b)
 
