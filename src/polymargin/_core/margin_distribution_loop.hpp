@@ -21,10 +21,12 @@ public:
         : state_(rows, y, cost), problem_(band), frozen_(frozen), settings_(settings), random_(settings.seed), newton_(state_, upper_, problem_),
           n_(rows.n_rows()), c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(settings.waiting ? n_ : 0, 0),
           period_(wait_), classes_(c_ + 2), moved_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2),
-          every_(padded(c_)), steps_(c_ + 2), seen_rival_(n_, 0), seen_level_(frozen ? n_ : 0, 0.0) {
+          every_(padded(c_)), steps_(c_ + 2) {
         visits_.reserve(n_);
         upper_.beta.assign(n_, 0.0);
         upper_.rival.assign(n_, 0);
+        upper_.seen_rival.assign(n_, 0);
+        if (frozen) upper_.seen_level.assign(n_, 0.0);
     }
 
     // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
@@ -85,15 +87,15 @@ public:
         return total;
     }
 
-    // The next convex step: the upper parts are measured against the rivals that `evaluate` saw, linearised or frozen at the
-    // scores they had there. A beta whose rival has changed pulled at the wrong class: it is taken back.
+    // The next convex step: the upper parts are measured against the rivals that `evaluate` (or a Newton pass) saw, linearised
+    // or frozen at the scores they had there. A beta whose rival has changed pulled at the wrong class: it is taken back.
     void relinearise() {
         for (Size i = 0; i < n_; ++i) {
-            if (!frozen_ && upper_.rival[i] != seen_rival_[i]) set_beta(i, 0.0);
-            upper_.rival[i] = seen_rival_[i];
+            if (!frozen_ && upper_.rival[i] != upper_.seen_rival[i]) set_beta(i, 0.0);
+            upper_.rival[i] = upper_.seen_rival[i];
         }
         start_upper_parts();
-        upper_.level = seen_level_;
+        upper_.level = upper_.seen_level;
         refresh_dual();
         restore();
         progress_.estimate = full_estimate_ = infinity;
@@ -254,8 +256,8 @@ private:
             if (k != y && scores[static_cast<Size>(k)] > scores[static_cast<Size>(best)]) best = k;
         }
         const double top = scores[static_cast<Size>(best)], below = problem_.below(own - top);
-        seen_rival_[i] = best;
-        if (frozen_) seen_level_[i] = top;
+        upper_.seen_rival[i] = best;
+        if (frozen_) upper_.seen_level[i] = top;
         double above = 0.0;
         if (upper_.kind == Upper::linearised) above = own - scores[static_cast<Size>(upper_.rival[i])];
         if (upper_.kind == Upper::frozen) above = own - upper_.level[i];
@@ -456,9 +458,6 @@ private:
     std::vector<Size> order_;
     std::vector<Index> classes_, moved_;
     std::vector<double> a_, g_, next_, scratch_, every_, steps_;
-
-    std::vector<Index> seen_rival_;  // by the last `evaluate`
-    std::vector<double> seen_level_;
 };
 
 }  // namespace polymargin

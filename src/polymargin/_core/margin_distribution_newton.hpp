@@ -23,6 +23,8 @@ struct UpperParts {
     std::vector<double> beta;
     std::vector<Index> rival;   // class r
     std::vector<double> level;  // frozen only: its score
+    std::vector<Index> seen_rival;   // the highest rivals of the last machine whose loss was evaluated: the next rivals
+    std::vector<double> seen_level;  // frozen only: their scores
 
     bool has_class() const { return kind == Upper::linearised; }
 };
@@ -167,14 +169,17 @@ private:
         const double kappa = problem_.kappa(state_.cost[i]);
         BandRow row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, scores_[y], delta(i), kappa,
                     upper_.kind, c_ + 2, 0.0, upper_.beta[i], 0.0, false};
-        double top = -std::numeric_limits<double>::infinity();
+        Size best = y == 0 ? 1 : 0;
         for (Size k = 0; k < c_; ++k) {
             if (k == y) continue;
             row.classes[row.count] = static_cast<Index>(k);
             row.a[row.count] = 0.0;
             row.g[row.count++] = scores_[k];
-            top = std::max(top, scores_[k]);
+            if (scores_[k] > scores_[best]) best = k;
         }
+        const double top = scores_[best];
+        upper_.seen_rival[i] = static_cast<Index>(best);
+        if (!upper_.seen_level.empty()) upper_.seen_level[i] = top;
         const auto& slot = state_.duals.slot(i);
         for (Index k = 0; k < slot.count; ++k) {
             const auto label = static_cast<Size>(state_.duals.label(slot, k));

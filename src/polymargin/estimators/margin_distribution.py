@@ -195,8 +195,8 @@ class MarginDistributionSVC(MarginClassifier):
             )
         return (
             f"{name} stopped after {certificate.n_iter} iterations: the last round could still lower the objective by "
-            f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g})."
-            " Raise max_iter, scale the columns of X (StandardScaler) or lower C."
+            f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g}"
+            "). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
         )
 
 

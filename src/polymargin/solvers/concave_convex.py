@@ -10,9 +10,9 @@ round replaces it, at the machine W_t:
 - "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017,
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
-Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals; on
-dense data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what
-a round can gain: "cccp" stops once that is below ``tol * F(W_t)``. Until then a round goes on until it has half of it.
+Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals;
+on dense data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds
+what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``. Until then a round goes on until it has half of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from polymargin.solvers.dual_ascent import (
     dual_ascent,
 )
 from polymargin.solvers.flows import balancing_factors
-from polymargin.solvers.proximal_newton import ProximalNewton
+from polymargin.solvers.proximal_newton import Point, ProximalNewton
 
 Array = NDArray[np.float64]
 
@@ -66,15 +66,10 @@ def concave_convex(
 
     The certificate holds F of the best machine seen and, for "cccp", the bound D_t of the last convex function Q_t; for
     "paper" a bound of F without its upper part, as its rounds bound nothing. ``Solution.rounds`` is F after each round.
+    "paper" must not have a free intercept: one constant added to all offsets would meet its upper constraints.
     """
     settings = _Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
-        if problem.fit_intercept:
-            raise ValueError(
-                "relaxation='paper' has no free intercept: its upper constraint s_y - M <= 1 + theta would be met by one "
-                "constant added to all offsets. Use fit_intercept=False, with a constant column appended to X if the "
-                "classes need offsets, or relaxation='cccp'."
-            )
         return _paper_rounds(_open(problem, settings, start, frozen=True), ledger, max_iter)
     ascent = _best_start(problem, settings) if start is None else _open(problem, settings, start)
     return _descending_rounds(ascent, ledger, max_iter)
@@ -214,6 +209,7 @@ class _Ascent:
         self._patience = settings.budget
         if self._newton is not None:
             self._patience = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
+        self._point: Point | None = None  # the machine of the last Newton step
         self._prepare(problem)
         if start is not None:
             self.loop.set_duals(*start.duals)
@@ -242,32 +238,38 @@ class _Ascent:
         self.loop.relinearise()
 
     def improve(self, tol: float) -> None:
-        """Ascends until the gap is probably below `tol`, by Newton steps where they pay and that takes too long."""
+        """Ascends until the gap is probably below `tol`, in the end by Newton steps where they pay."""
         if self.left <= 0:
             return
+        if self._point is None:
+            self._ascend_by_coordinates(tol)
+        if self._newton is not None and not (self._point is None and self._promising(tol)) and self.left > 0:
+            W, b = (self._point.W, self._point.b) if self._point else self._iterate()
+            self._point = self._newton.ascend(W, b, tol, max(1, self.left // self._n_rows))
+
+    def _ascend_by_coordinates(self, tol: float) -> None:
         self.loop.restore()
         self.loop.ascend(min(self.left, self._patience), tol)
-        if self._newton is not None and not self._promising(tol):
-            self._newton.ascend(self.loop.weights(), np.zeros(self._n_classes), tol, self._passes_left)
 
     def _promising(self, tol: float) -> bool:
         return bool(self.loop.estimate <= tol * abs(self.loop.dual + self.loop.estimate))
 
-    @property
-    def _passes_left(self) -> int:
-        return max(1, self.left // self._n_rows)
+    def _iterate(self) -> tuple[Array, Array]:
+        return self.loop.weights(), np.zeros(self._n_classes)
 
     def look(self) -> _Seen:
         """The true values of the iterate: one pass over the data."""
-        stated, relaxed = self.loop.evaluate(self._n_threads)
         half_norm = 0.5 * self.loop.squared_norm
+        if self._point is not None:  # its pass has just been made
+            return _Seen(self._point.stated, self._point.primal, self._bound(half_norm))
+        stated, relaxed = self.loop.evaluate(self._n_threads)
         return _Seen(half_norm + stated, half_norm + relaxed, self._bound(half_norm))
 
     def _bound(self, half_norm: float) -> float:
         return float(self.loop.concave_part) - half_norm
 
     def machine(self, primal: float) -> Machine:
-        return Machine(self.loop.weights(), np.zeros(self._n_classes), primal)
+        return Machine(*((self._point.W, self._point.b) if self._point else self._iterate()), primal)
 
     def duals(self) -> SparseDuals:
         """Signed duals: a negative one is beta, beside the class it is measured against (frozen: beside no class)."""
@@ -297,19 +299,10 @@ class _ProximalAscent(_Ascent):
         self._extrapolate = Anderson()  # another fixed point
         self._moves = 0
 
-    def improve(self, tol: float) -> None:
-        if self.left <= 0:
+    def _ascend_by_coordinates(self, tol: float) -> None:
+        if self._newton is not None:
+            super()._ascend_by_coordinates(tol)
             return
-        if self._newton is None:
-            self._move_centres(tol)
-            return
-        loop = self.loop
-        loop.restore()
-        loop.ascend(min(self.left, self._patience), 0.3 * tol)
-        b = self._newton.ascend(loop.weights(), loop.intercepts(), tol, self._passes_left)
-        loop.move_centre(b + self._means @ loop.weights() - self._inverse_rho * loop.sums())
-
-    def _move_centres(self, tol: float) -> None:
         loop = self.loop
         for move in range(8 + self._moves // 8):
             if self.left <= 0:
@@ -322,12 +315,16 @@ class _ProximalAscent(_Ascent):
             if move >= self._moves // 8 and self._promising(tol):
                 break
 
+    def _promising(self, tol: float) -> bool:
+        # with an intercept the estimate is that of the proximal problem: Newton steps have the true one
+        return self._newton is None and super()._promising(tol)
+
     def _bound(self, half_norm: float) -> float:
         """Dual value after a repair to ``sum_i tau_ik = 0``: one factor for each pair of classes, then the best multiple."""
         return _best_on_ray(*self.loop.scaled(balancing_factors(self.loop.flows())))
 
-    def machine(self, primal: float) -> Machine:
-        return Machine(self.loop.weights(), self.loop.intercepts(), primal)
+    def _iterate(self) -> tuple[Array, Array]:
+        return self.loop.weights(), self.loop.intercepts()
 
     def duals(self) -> SparseDuals:
         """The repaired duals: those whose value is the bound."""

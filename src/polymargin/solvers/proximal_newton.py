@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 _LARGEST_MATRIX = 1200  # unknowns for which the Newton matrix is formed
 _MOST_FEATURES = 1000  # for the preconditioner of conjugate gradients, beyond that
 _MOST_UNKNOWNS = 50_000
-_DAMPING = 3e-3, 1e-5, 1.0  # delta_i / |x_i|^2 at first, at least and at most
+_SOLVED = 2e-2  # Newton's decrement, relative to what the smoothing leaves, at which the centre moves
+_DAMPING = 3e-3, 1e-3, 1.0  # delta_i / |x_i|^2 at first, at least and at most
 _SUFFICIENT = 1e-4  # of the slope, in the line search
 _SHORTEST = 1e-4  # step
 _CG_STEPS, _CG_ACCURACY = 60, 1e-2
@@ -46,14 +47,15 @@ def epochs_of_a_step(problem: Problem) -> float:
     return 1.0 + solving / (4.0 * n * d * c)
 
 
-class _Point(NamedTuple):
-    """A machine, Phi and its gradient there, the step's objective and the value of the maximising duals."""
+class Point(NamedTuple):
+    """A machine, Phi and its gradient there, F, the step's objective and the value of the maximising duals."""
 
     W: Array
     b: Array
     smooth: float
     dW: Array
     db: Array
+    stated: float
     primal: float
     dual: float  # exact without an intercept, else as long as sum_i tau_i is near 0
 
@@ -68,27 +70,26 @@ class ProximalNewton:
         self._direct = (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
         self._basis: tuple[Array, Array, Array] | None = None
 
-    def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Array:
-        """Improves the loop's duals until its gap is probably below `tol`; returns b."""
+    def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Point:
+        """Improves the machine, and the loop's duals with it, until their gap is below `tol`."""
         last = self._loop.visits + max_passes * self._problem.n_rows
         point = self._at(W, b)
         steps, clipped = 0, False
         while True:
             if point.primal - point.dual <= tol * point.primal:
                 self._loop.accept_newton()
-                return point.b
+                return point
             W_step, b_step = self._direction(point)
             slope = float(np.vdot(W_step, point.dW) + np.vdot(b_step, point.db))
-            solved = not slope > 0.05 * tol * point.primal
-            if not solved:
-                point, length = self._search(point, W_step, b_step, slope)
-                steps, clipped = steps + 1, clipped or length < 1.0
-                solved = length <= _SHORTEST or slope <= 0.1 * tol * point.primal
+            point, length = self._search(point, W_step, b_step, slope)
+            steps, clipped = steps + 1, clipped or length < 1.0
+            # Phi is below the step's objective by about the gap that its smoothing leaves
+            solved = slope <= _SOLVED * (point.primal - point.smooth) or length <= _SHORTEST
             out_of_passes = self._loop.visits >= last
             if solved or out_of_passes:
                 self._loop.accept_newton()
                 if out_of_passes:
-                    return point.b
+                    return point
                 self._adapt(steps, clipped)
                 steps, clipped = 0, False
                 point = self._at(point.W, point.b)
@@ -98,14 +99,15 @@ class ProximalNewton:
         factor = 3.0 if clipped or steps > 4 else 0.7 if steps <= 1 else 1.0
         self._damping = min(max(factor * self._damping, _DAMPING[1]), _DAMPING[2])
 
-    def _at(self, W: Array, b: Array) -> _Point:
-        smooth, _, relaxed, concave, pull, sums = self._loop.newton_pass(W, b, self._damping)
+    def _at(self, W: Array, b: Array) -> Point:
+        smooth, stated, relaxed, concave, pull, sums = self._loop.newton_pass(W, b, self._damping)
         half_norm = 0.5 * float(np.vdot(W, W))
         free = -sums if self._problem.fit_intercept else np.zeros_like(sums)
         dual = concave - 0.5 * float(np.vdot(pull, pull))
-        return _Point(W, b, half_norm + smooth, W - pull, free, half_norm + relaxed, dual)
+        values = half_norm + smooth, W - pull, free, half_norm + stated, half_norm + relaxed, dual
+        return Point(W, b, *values)
 
-    def _search(self, point: _Point, W_step: Array, b_step: Array, slope: float) -> tuple[_Point, float]:
+    def _search(self, point: Point, W_step: Array, b_step: Array, slope: float) -> tuple[Point, float]:
         length = 1.0
         while True:
             ahead = self._at(point.W - length * W_step, point.b - length * b_step)
@@ -113,10 +115,10 @@ class ProximalNewton:
                 return ahead, length
             length *= 0.5
 
-    def _direction(self, point: _Point) -> tuple[Array, Array]:
+    def _direction(self, point: Point) -> tuple[Array, Array]:
         return self._by_matrix(point) if self._direct else self._by_conjugate_gradients(point)
 
-    def _by_matrix(self, point: _Point) -> tuple[Array, Array]:
+    def _by_matrix(self, point: Point) -> tuple[Array, Array]:
         (d, c), free = point.W.shape, self._problem.fit_intercept
         blocks = self._loop.newton_matrix().reshape(c, d + 1, c, d + 1)
         e = d + 1 if free else d
@@ -135,7 +137,7 @@ class ProximalNewton:
         step = cho_solve(factor, gradient.ravel(), check_finite=False).reshape(c, e)
         return np.ascontiguousarray(step[:, :d].T), step[:, d] if free else np.zeros(c)
 
-    def _by_conjugate_gradients(self, point: _Point) -> tuple[Array, Array]:
+    def _by_conjugate_gradients(self, point: Point) -> tuple[Array, Array]:
         """With rows centred by their mean m, and preconditioned by the classes' curvatures on the rows' principal axes."""
         mean, axes, squares = self._axes()
         free, n = self._problem.fit_intercept, self._problem.n_rows
