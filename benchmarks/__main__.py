@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import angular, growth, interrupt, linear, lp_norm, m3, memory, multilabel, paths, recommend, startup
+from . import angular, growth, interrupt, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -17,6 +17,7 @@ COMMANDS = {
     "multilabel": multilabel,
     "paths": paths,
     "recommend": recommend,
+    "mcodm": mcodm,
 }
 
 

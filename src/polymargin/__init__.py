@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polymargin.certificate import Certificate
     from polymargin.comparison import compare_machines
-    from polymargin.estimators import M3SVC, AngularSVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
+    from polymargin.estimators import (
+        M3SVC,
+        AngularSVC,
+        CrammerSingerSVC,
+        LpNormSVC,
+        MarginDistributionSVC,
+        OneVsNoneSVC,
+        WestonWatkinsSVC,
+    )
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
@@ -20,6 +28,7 @@ __all__ = [
     "Certificate",
     "CrammerSingerSVC",
     "LpNormSVC",
+    "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
     "WestonWatkinsSVC",

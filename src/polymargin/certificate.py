@@ -61,7 +61,8 @@ class Certificate:
         """The same bound beside another machine's objective and another tolerance."""
         gap = primal - self.dual
         rel_gap = gap / max(abs(primal), 1e-300)
-        status = "optimal" if rel_gap <= tol else "stalled" if self.status == "optimal" else self.status
+        reached = self.status if self.converged else "optimal"
+        status = reached if rel_gap <= tol else "stalled" if self.converged else self.status
         return replace(self, primal=primal, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
 
     @property

@@ -80,13 +80,16 @@ class Problem:
         return float(self.cost @ self.loss.value(S, self.y))
 
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
-        """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``."""
+        """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``.
+
+        A dual beside the label `n_classes` belongs to no class: only the own class feels it.
+        """
         support = np.flatnonzero(np.diff(duals.starts))
-        tau = np.zeros((len(support), self.n_classes))
+        tau = np.zeros((len(support), self.n_classes + 1))
         rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
         tau[rows, duals.classes] = -duals.values
         tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
-        return support, tau
+        return support, tau[:, : self.n_classes]
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         """How many of these rows belong to each class."""

@@ -90,6 +90,11 @@ public:
 
     void prefetch(Size i) const { prefetch_range(row(i), d_ * sizeof(T)); }
 
+    // The row in d doubles.
+    void copy(Size i, double* out) const {
+        for (Size j = 0; j < d_; ++j) out[j] = static_cast<double>(row(i)[j]);
+    }
+
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* /*every*/) const {
         const T* x = row(i);
         const double* v[4];
@@ -178,6 +183,12 @@ public:
         const Size begin = static_cast<Size>(indptr_[i]), count = static_cast<Size>(indptr_[i + 1]) - begin;
         prefetch_range(indices_ + begin, count * sizeof(I));
         prefetch_range(data_ + begin, count * sizeof(T));
+    }
+
+    // The row in d doubles.
+    void copy(Size i, double* out) const {
+        for (Size j = 0; j < d_; ++j) out[j] = 0.0;
+        for (I p = indptr_[i]; p < indptr_[i + 1]; ++p) out[indices_[p]] = static_cast<double>(data_[p]);
     }
 
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {

@@ -315,13 +315,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         certificate = self.certificate_
         name, scaling = type(self).__name__, _scaling_advice(rows)
         if not certificate.converged:
-            warnings.warn(
-                f"{name} stopped after {certificate.n_iter} iterations with {self._shortfall()} (objective "
-                f"{certificate.primal:.6g}, the optimum is at least {certificate.dual:.6g}). Raise max_iter, scale the "
-                "columns of X (StandardScaler) or lower C." + scaling,
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(
                 f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
@@ -331,6 +325,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             )
         elif scaling:
             warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=3)
+
+    def _not_converged(self) -> str:
+        """One sentence with gap and tolerance, and what to do."""
+        end = self.certificate_
+        return (
+            f"{type(self).__name__} stopped after {end.n_iter} iterations with {self._shortfall()} (objective "
+            f"{end.primal:.6g}, the optimum is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
+            "(StandardScaler) or lower C."
+        )
 
     def _shortfall(self) -> str:
         """What a fit that ended early has missed."""

@@ -47,10 +47,12 @@ def solve_and_expand(
     """
     tol, left = ledger.tol, max_iter
     best: Machine | None = None
+    rounds: tuple[float, ...] = ()
     for attempt in range(_ATTEMPTS):
         ledger.tol = tol * 0.1**attempt
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
+        rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
         expansion = None if duals is None else _on_support_rows(problem, duals, solution)
@@ -62,7 +64,7 @@ def solve_and_expand(
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best, mapping)
     certificate = replace(solution.certificate, n_iter=max_iter - left).of_primal(expansion.primal, tol)
-    return solution._replace(certificate=certificate), expansion
+    return solution._replace(certificate=certificate, rounds=rounds), expansion
 
 
 def _on_support_rows(problem: Problem, duals: SparseDuals, solution: Solution) -> Expansion:

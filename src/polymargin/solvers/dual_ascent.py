@@ -46,6 +46,7 @@ class Solution(NamedTuple):
 
     With class scales beta the duals make the machine ``w_k = beta_k sum_i tau_ik x_i``.
     `notes` is what a machine's own solver has to tell its estimator beyond that.
+    Solvers that work in rounds add the objective after each and the relative change of the last.
     """
 
     machine: Machine
@@ -53,6 +54,8 @@ class Solution(NamedTuple):
     certificate: Certificate
     scales: Array | None = None
     notes: Any = None
+    rounds: tuple[float, ...] = ()
+    last_change: float = 0.0
 
 
 class WarmStart(NamedTuple):

@@ -1,0 +1,204 @@
+"""The multi-class optimal margin distribution machine (Zhang & Zhou 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Ledger
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.losses import ScoreLoss
+from polymargin.losses.margin_distribution import MarginDistributionLoss
+from polymargin.penalties import Penalty, SquaredNorm
+from polymargin.problem import Problem
+from polymargin.solvers import Solution, SparseDuals, WarmStart
+
+RELAXATIONS = ("cccp", "paper")
+
+
+class MarginDistributionSVC(MarginClassifier):
+    __doc__ = f"""Multi-class optimal margin distribution machine, mcODM (Zhang and Zhou 2017).
+
+    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\,
+              \\frac{{[1 - \\theta - \\gamma_i]_+^2 + \\mu \\, [\\gamma_i - 1 - \\theta]_+^2}}{{(1 - \\theta)^2}},
+              \\qquad \\gamma_i = s_{{i y_i}} - \\max_{{k \\neq y_i}} s_{{ik}}, \\quad s_{{ik}} = w_k \\cdot x_i + b_k
+
+    with sample weights v and an unpenalised intercept b: margins are to be near 1, neither small nor large (the paper's
+    Eq. 1, with C for its :math:`\\lambda / m`). The second term is not convex. Convex problems above the objective that meet
+    it at the current machine are solved one after the other; the objective falls from round to round.
+
+    Parameters
+    ----------
+    {PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
+        "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
+        "Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of the"
+        " certificate bounds the round's convex problem.",
+    )}
+    theta : float, default=0.2
+        Half width of the band of margins around 1 that cost nothing, ``0 <= theta < 1``.
+    mu : float, default=0.5
+        Weight of margins above the band against those below it, ``0 < mu <= 1``.
+    relaxation : {{"cccp", "paper"}}, default="cccp"
+        How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
+        concave-convex procedure, which never raises the objective. "paper" is the paper's Algorithm 1, which freezes that
+        rival's score instead. It starts at W = 0, may raise the objective, and has no free intercept
+        (``fit_intercept=False``). The best machine of all rounds is kept in either case.
+
+    Attributes
+    ----------
+    {ATTRIBUTES}
+    objective_history_ : ndarray
+        Objective at the start and after each round.
+    last_decrease_ : float
+        Relative decrease of the objective in the last round that lowered it ("paper": its last relative change).
+
+    See Also
+    --------
+    CrammerSingerSVC : a hinge on the same margin; large margins cost nothing.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou. Multi-class optimal margin distribution machine. ICML 2017.
+
+    A. L. Yuille and A. Rangarajan. The concave-convex procedure. Neural Computation 15, 2003.
+
+    Notes
+    -----
+    The minimum is local. The rounds start from the better of the hinge and the squared-hinge machine of Crammer and Singer.
+    The certificate's status is "stationary" where the tolerance was reached.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
+    >>> from polymargin import MarginDistributionSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = MarginDistributionSVC(C=1.0, random_state=0).fit(scale(X), y)
+    >>> machine.certificate_.status
+    'stationary'
+    >>> bool((machine.objective_history_[1:] < machine.objective_history_[:-1]).all())
+    True
+    """
+
+    _convex = False
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        theta: float = 0.2,
+        mu: float = 0.5,
+        relaxation: str = "cccp",
+        kernel: str = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            n_components=n_components,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            class_weight=class_weight,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.theta = theta
+        self.mu = mu
+        self.relaxation = relaxation
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not _is_number(self.theta) or not 0.0 <= self.theta < 1.0:
+            raise ValueError(
+                f"theta={self.theta!r} is not valid: theta must be a number with 0 <= theta < 1; margins between 1 - theta "
+                "and 1 + theta cost nothing (try 0.2)."
+            )
+        if not _is_number(self.mu) or not 0.0 < self.mu <= 1.0:
+            raise ValueError(
+                f"mu={self.mu!r} is not valid: mu must be a number with 0 < mu <= 1, the weight of margins above 1 + theta "
+                "(try 0.5); for no such weight at all use CrammerSingerSVC."
+            )
+        if self.relaxation not in RELAXATIONS:
+            raise ValueError(f"relaxation={self.relaxation!r} is not valid: use 'cccp' or 'paper'.")
+        if self.relaxation == "paper" and self.fit_intercept:
+            raise ValueError(
+                "relaxation='paper' has no free intercept: its upper constraint would be met by one constant added to all "
+                "offsets. Use fit_intercept=False, with a constant column appended to X if the classes need offsets, or "
+                "relaxation='cccp'."
+            )
+
+    def _loss(self) -> ScoreLoss:
+        return MarginDistributionLoss(float(self.theta), float(self.mu))
+
+    def _penalty(self) -> Penalty:
+        return SquaredNorm()
+
+    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
+        from polymargin.solvers.concave_convex import concave_convex
+
+        return concave_convex(problem, ledger, relaxation=self.relaxation, **settings)
+
+    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
+        certificate = solution.certificate
+        if certificate.status == "optimal":  # the gap is that of a convex round
+            solution = solution._replace(certificate=replace(certificate, status="stationary"))
+        super()._store(problem, solution, b)
+        self.objective_history_ = np.array(solution.rounds)
+        self.last_decrease_ = solution.last_change
+
+    def _remember(self, problem: Problem, solution: Solution) -> None:
+        super()._remember(problem, solution)
+        self._warm_relaxation = self.relaxation
+
+    def _warm_start(self, problem: Problem) -> WarmStart | None:
+        """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
+        last = getattr(self, "_warm_duals", None)
+        if last is None or self._warm_relaxation != self.relaxation:
+            return None
+        starts, classes, values, cost = last
+        if len(cost) != problem.n_rows or len(self.class_offsets_) != problem.n_classes:
+            return None
+        rows = np.repeat(np.arange(problem.n_rows), np.diff(starts))
+        if (classes == problem.y[rows]).any():
+            return None
+        return WarmStart(SparseDuals(starts, classes, values), np.asarray(self.class_offsets_, dtype=np.float64))
+
+    def _not_converged(self) -> str:
+        certificate, name = self.certificate_, type(self).__name__
+        if self.relaxation == "paper":
+            return (
+                f"{name} stopped after {certificate.n_iter} iterations: the paper's iteration did not settle (objective "
+                f"{self.objective_history_[-1]:.6g} in the last round, {certificate.primal:.6g} in the best, which is kept; "
+                f"last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or raise "
+                "max_iter."
+            )
+        return (
+            f"{name} stopped after {certificate.n_iter} iterations: the last round could still lower the objective by "
+            f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g}"
+            "). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,379 @@
+"""MarginDistributionSVC: its convex steps against CVXPY, its rounds, its row problem against a twin, its special cases."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits, load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import minmax_scale, scale
+
+from polymargin import CrammerSingerSVC, MarginDistributionSVC
+from polymargin._core import _baseline, native
+from polymargin.features import KernelMap
+from polymargin.losses.margin_distribution import MarginDistributionLoss
+from polymargin.penalties import SquaredNorm
+from polymargin.problem import Problem
+from polymargin.solvers import concave_convex, proximal_newton
+
+BUILDS = [_baseline] if native is _baseline else [_baseline, native]
+
+
+# -- the row problem ---------------------------------------------------------------------------------------------------
+
+
+def row_twin(h, h_own, h_rival, rival, q, kappa, theta, mu):
+    """Maximise the row's dual over a >= 0, beta >= 0 by a general solver; h are scores without the row's contribution."""
+    m = len(h)
+
+    def tau(z):
+        own, others = z[:m].sum() - z[m], -z[:m]
+        if rival >= 0:
+            others = others.copy()
+            others[rival] += z[m]
+        return own, others
+
+    def negative(z):
+        A, beta = z[:m].sum(), z[m]
+        own, others = tau(z)
+        gain = (1 - theta) * A - (1 + theta) * beta - A**2 / (4 * kappa) - beta**2 / (4 * kappa * mu)
+        if rival < 0:
+            gain -= beta * h_rival
+        return -(gain - own * h_own - others @ h - q / 2 * (own**2 + others @ others))
+
+    def gradient(z):
+        own, others = tau(z)
+        s_own, s = h_own + q * own, h + q * others
+        top = s[rival] if rival >= 0 else h_rival
+        slope = (1 - theta) - z[:m].sum() / (2 * kappa) - (s_own - s)
+        return -np.append(slope, s_own - top - (1 + theta) - z[m] / (2 * kappa * mu))
+
+    start = np.full(m + 1, 0.1)
+    options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-17, "gtol": 1e-12}
+    return minimize(negative, start, jac=gradient, bounds=[(0, None)] * (m + 1), method="L-BFGS-B", options=options)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_row_is_solved_exactly(build, frozen):
+    rng = np.random.default_rng(0)
+    with_beta = 0
+    for _ in range(300):
+        m = int(rng.integers(1, 7))
+        q, kappa = 10.0 ** rng.uniform(-1, 1, size=2)
+        theta, mu = rng.uniform(0, 0.9), rng.uniform(0.05, 1)
+        h, h_own = rng.normal(size=m), float(rng.normal() * 2 + 1)
+        rival = -1 if frozen else int(rng.integers(m))
+        h_rival = float(rng.normal()) if frozen else float(h[rival])
+        # the loop sees scores with the contribution of the duals so far
+        a, beta = rng.random(m) * (rng.random(m) < 0.5), float(rng.random())
+        if not frozen:
+            a[rival] = 0.0
+        g, g_own = h - q * a, h_own + q * (a.sum() - beta)
+        if not frozen:
+            g[rival] += q * beta
+        found, found_beta = build.solve_band_row(g, a, beta, g_own, rival, h_rival, q, kappa, theta, mu)
+        twin = row_twin(h, h_own, h_rival, rival, q, kappa, theta, mu)
+        scale_of = 1e-5 * max(1.0, np.abs(twin.x).max())
+        np.testing.assert_allclose(np.append(found, found_beta), twin.x, atol=scale_of)
+        with_beta += found_beta > 0
+    assert 30 < with_beta < 270  # both cases occur
+
+
+def test_a_row_of_zeros_pays_in_full():
+    a, beta = native.solve_band_row(np.zeros(3), np.zeros(3), 0.0, 0.0, 0, 0.0, 0.0, 2.0, 0.3, 0.5)
+    assert a.sum() == pytest.approx(2 * 2.0 * 0.7) and beta == 0.0
+
+
+# -- a convex step against CVXPY -----------------------------------------------------------------------------------------
+
+
+def step_data(seed, n=40, d=5, c=4):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, c, size=n).astype(np.int32)
+    y[:c] = np.arange(c)
+    X = rng.normal(size=(n, d)) + 1.5 * rng.normal(size=(c, d))[y]
+    cost = rng.uniform(0.2, 2.0, size=n) * 10.0 ** rng.uniform(-1, 1)
+    return X, y, cost, float(rng.uniform(0, 0.8)), float(rng.uniform(0.05, 1.0))
+
+
+def reference_step(X, y, cost, theta, mu, fit_intercept, rivals=None, levels=None):
+    """The optimum of one convex step, written once more."""
+    n, c = len(y), int(y.max()) + 1
+    W, b = cp.Variable((X.shape[1], c)), cp.Variable((1, c))
+    S = X @ W + np.ones((n, 1)) @ b
+    own = cp.sum(cp.multiply(np.eye(c)[y], S), axis=1)
+    gaps = 1 - theta + S - cp.reshape(own, (n, 1), order="C") @ np.ones((1, c))
+    below = cp.pos(cp.max(cp.multiply(1 - np.eye(c)[y], gaps), axis=1))
+    top = levels if rivals is None else cp.sum(cp.multiply(np.eye(c)[rivals], S), axis=1)
+    above = cp.pos(own - top - 1 - theta)
+    kappa = cost / (1 - theta) ** 2
+    losses = cp.sum(cp.multiply(kappa, cp.square(below))) + mu * cp.sum(cp.multiply(kappa, cp.square(above)))
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + losses), [] if fit_intercept else [b == 0])
+    return float(problem.solve(solver=cp.CLARABEL))
+
+
+def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
+    """One convex step at a rough machine: its values, and the rivals and levels it was made with."""
+    problem = Problem(X, y, cost, int(y.max()) + 1, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
+    ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), None, frozen)
+    concave_convex._solve_step(ascent, 1e-2)
+    machine = ascent.machine(0.0)
+    S = np.asarray(X @ machine.W) + machine.b
+    S[np.arange(len(y)), y] = -np.inf
+    ascent.relinearise()
+    return concave_convex._solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
+
+
+@pytest.mark.parametrize("newton", [True, False])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("frozen, fit_intercept", [(False, False), (False, True), (True, False)])
+def test_a_convex_step_matches_cvxpy(frozen, fit_intercept, storage, newton, monkeypatch):
+    if not newton:
+        monkeypatch.setattr(proximal_newton, "_MOST_FEATURES", 0)
+    elif storage == "csr":
+        pytest.skip("Newton steps are for dense rows")
+    for seed in range(3):
+        X, y, cost, theta, mu = step_data(seed)
+        rows = sparse.csr_matrix(X) if storage == "csr" else X
+        seen, rivals, levels = solved_step(rows, y, cost, theta, mu, fit_intercept, frozen)
+        wanted = (None, levels) if frozen else (rivals, None)
+        optimum = reference_step(X, y, cost, theta, mu, fit_intercept, *wanted)
+        assert seen.relaxed == pytest.approx(optimum, rel=1e-6)
+        assert seen.dual <= optimum * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_convex_step_by_conjugate_gradients_matches_cvxpy(fit_intercept, monkeypatch):
+    monkeypatch.setattr(proximal_newton, "_LARGEST_MATRIX", 0)
+    X, y, cost, theta, mu = step_data(3)
+    seen, rivals, _ = solved_step(X + 2.0, y, cost, theta, mu, fit_intercept, False)
+    assert seen.relaxed == pytest.approx(reference_step(X + 2.0, y, cost, theta, mu, fit_intercept, rivals), rel=1e-6)
+
+
+@pytest.mark.parametrize("frozen, fit_intercept", [(False, False), (False, True), (True, False)])
+def test_a_convex_step_with_an_rbf_kernel_matches_cvxpy(frozen, fit_intercept):
+    X, y, cost, theta, mu = step_data(5, n=30)
+    features = KernelMap("rbf", 0.3, 3, 0.0, None, 0).fit_transform(X, np.ones(len(y)))
+    K = np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2))
+    np.testing.assert_allclose(features @ features.T, K, atol=1e-6)
+    seen, rivals, levels = solved_step(np.ascontiguousarray(features), y, cost, theta, mu, fit_intercept, frozen)
+    wanted = (None, levels) if frozen else (rivals, None)
+    values, vectors = np.linalg.eigh(K)  # another factor of the same kernel matrix
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    assert seen.relaxed == pytest.approx(reference_step(factor, y, cost, theta, mu, fit_intercept, *wanted), rel=1e-5)
+
+
+def test_the_bound_holds_however_early_a_step_is_left():
+    X, y, cost, theta, mu = step_data(6)
+    for fit_intercept in (False, True):
+        problem = Problem(X, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
+        ascent = concave_convex._open(problem, concave_convex._Settings(3 * len(y), 0, 1))
+        ascent.improve(1e-9)
+        first = ascent.look()
+        machine = ascent.machine(0.0)
+        S = X @ machine.W + machine.b
+        S[np.arange(len(y)), y] = -np.inf
+        ascent.relinearise()
+        ascent.budget = 5 * len(y)
+        ascent.improve(1e-9)
+        seen = ascent.look()
+        assert first.dual <= first.relaxed and seen.dual <= seen.relaxed
+        assert seen.dual <= reference_step(X, y, cost, theta, mu, fit_intercept, S.argmax(axis=1)) * (1 + 1e-7)
+
+
+# -- the rounds ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return np.column_stack([minmax_scale(X), np.ones(len(y))]), y
+
+
+WINE = [(1.0, 0.2, 0.4, 17.2829), (10.0, 0.4, 0.8, 52.480)]
+
+
+@pytest.mark.parametrize("C, theta, mu, known", WINE)
+def test_wine_ends_no_worse_than_known(C, theta, mu, known):
+    X, y = wine()
+    est = MarginDistributionSVC(C, theta=theta, mu=mu, fit_intercept=False, tol=1e-6, random_state=0).fit(X, y)
+    assert est.certificate_.status == "stationary"
+    assert est.objective_ <= known * (1 + 1e-4)
+    assert est.objective(X, y) == pytest.approx(est.objective_, rel=1e-10)
+
+
+@pytest.mark.parametrize("C, theta, mu, known", WINE)
+def test_the_papers_iteration_is_reproduced_and_does_not_descend(C, theta, mu, known):
+    X, y = wine()
+    est = MarginDistributionSVC(C, theta=theta, mu=mu, relaxation="paper", fit_intercept=False, tol=1e-5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        est.fit(X, y)
+    history = est.objective_history_
+    assert est.objective_ == pytest.approx(history.min())  # the best round is kept
+    if C == 1.0:
+        np.testing.assert_allclose(history[1:5], [23.8, 22.7, 22.6, 23.0], atol=0.06)
+        assert history[-1] > history[3] * 1.2 and est.certificate_.status == "stalled"
+    assert est.objective_ > 1.2 * known
+    assert est.certificate_.dual <= known
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_no_round_raises_the_objective(fit_intercept, sparse_rows):
+    for seed in range(4):
+        X, y = make_blobs(n_samples=150, n_features=6, centers=5, cluster_std=4.0, random_state=seed)
+        X = scale(X)
+        rows = sparse.csr_matrix(X) if sparse_rows else X
+        for C, theta, mu in ((0.1, 0.0, 1.0), (3.0, 0.5, 0.2)):
+            est = MarginDistributionSVC(C, theta=theta, mu=mu, fit_intercept=fit_intercept, tol=1e-6, random_state=seed)
+            est.fit(rows, y)
+            history = est.objective_history_
+            assert (np.diff(history) < 0.0).all() and est.objective_ == history[-1]
+            assert est.certificate_.status == "stationary" and 0.0 <= est.certificate_.rel_gap <= 1e-6
+            assert est.objective(rows, y) == pytest.approx(est.objective_, rel=1e-9)
+            # a stationary point of F: no convex step at it gains more than the tolerance
+            problem = est._problem(X, y.astype(np.int32), np.ones(len(y)), 5)
+            S = X @ est.class_vectors_.T + est.class_offsets_
+            S[np.arange(len(y)), y] = -np.inf
+            gain = est.objective_ - reference_step(X, y, problem.cost, theta, mu, fit_intercept, S.argmax(axis=1))
+            assert gain <= 3e-6 * est.objective_
+
+
+def test_every_round_of_a_budget_too_small_is_kept():
+    X, y = load_digits(return_X_y=True)
+    for max_iter in (1, 3, 8):
+        est = MarginDistributionSVC(max_iter=max_iter, tol=1e-9, random_state=0)
+        with pytest.warns(ConvergenceWarning, match="could still lower the objective"):
+            est.fit(minmax_scale(X), y)
+        assert est.n_iter_ <= max_iter and est.certificate_.status == "max_iter"
+        assert est.objective_ == est.objective_history_.min()
+        assert est.certificate_.gap > 0.0
+
+
+def test_theta_0_and_mu_to_0_is_the_squared_hinge():
+    X, y = load_wine(return_X_y=True)
+    X = scale(X)
+    n, c = len(y), 3
+    W, b = cp.Variable((X.shape[1], c)), cp.Variable((1, c))
+    S = X @ W + np.ones((n, 1)) @ b
+    own = cp.reshape(cp.sum(cp.multiply(np.eye(c)[y], S), axis=1), (n, 1), order="C")
+    hinge = cp.pos(cp.max(cp.multiply(1 - np.eye(c)[y], 1 + S - own @ np.ones((1, c))), axis=1))
+    optimum = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + 0.1 * cp.sum_squares(hinge))).solve(solver=cp.CLARABEL)
+    settings = {"theta": 0.0, "tol": 1e-7, "random_state": 0}
+    values = [MarginDistributionSVC(0.1, mu=mu, **settings).fit(X, y).objective_ for mu in (1e-1, 1e-3, 1e-6)]
+    assert values[0] > values[1] > values[2]
+    assert values[2] == pytest.approx(optimum, rel=1e-4)
+
+
+def test_two_classes_are_convex_and_match_cvxpy():
+    X, y = load_wine(return_X_y=True)
+    X, y = scale(X)[y < 2], y[y < 2]
+    est = MarginDistributionSVC(0.5, tol=1e-7, random_state=0).fit(X, y)
+    optimum = reference_step(X, y, np.full(len(y), 0.5), 0.2, 0.5, True, 1 - y)  # the rival never changes
+    assert est.objective_ == pytest.approx(optimum, rel=1e-6)
+
+
+def test_margins_gather_in_the_band():
+    X, y = load_digits(return_X_y=True)
+    X = minmax_scale(X)
+
+    def margins(est):
+        S = est.decision_function(X)
+        own = S[np.arange(len(y)), y].copy()
+        S[np.arange(len(y)), y] = -np.inf
+        return own - S.max(axis=1)
+
+    ours = margins(MarginDistributionSVC(0.1, random_state=0).fit(X, y))
+    hinge = margins(CrammerSingerSVC(0.1, random_state=0).fit(X, y))
+    assert ours.std() < 0.7 * hinge.std()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_warm_start_over_C_theta_and_mu(kernel):
+    X, y = load_digits(return_X_y=True)
+    X, y = minmax_scale(X)[:400], y[:400]
+    warm = MarginDistributionSVC(1.0, kernel=kernel, gamma=0.02, warm_start=True, random_state=0).fit(X, y)
+    again = warm.n_iter_
+    warm.fit(X, y)
+    assert warm.n_iter_ < again
+    for change in ({"C": 2.0}, {"theta": 0.4}, {"mu": 0.2}, {"C": 0.5, "theta": 0.0, "mu": 1.0}):
+        warm.set_params(**change).fit(X, y)
+        cold = MarginDistributionSVC(**{**warm.get_params(), "warm_start": False}).fit(X, y)
+        assert warm.certificate_.status == "stationary"
+        assert warm.objective_ <= cold.objective_ * (1 + 1e-2)  # local minima may differ
+
+
+def test_warm_start_of_the_papers_iteration_goes_on_where_it_was():
+    X, y = wine()
+    est = MarginDistributionSVC(0.1, relaxation="paper", fit_intercept=False, warm_start=True, random_state=0).fit(X, y)
+    last = est.objective_history_.min()
+    est.fit(X, y)
+    assert est.objective_history_[0] == pytest.approx(last, rel=1e-8)
+    est.set_params(relaxation="cccp").fit(X, y)  # another relaxation starts anew
+    assert est.objective_ <= last
+
+
+def test_weights_count_rows():
+    X, y = wine()
+    w = np.random.default_rng(0).integers(0, 3, size=len(y))
+    params = {"C": 1.0, "fit_intercept": False, "tol": 1e-8, "random_state": 0}
+    weighted = MarginDistributionSVC(**params).fit(X, y, sample_weight=w)
+    repeated = MarginDistributionSVC(**params).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "params, words",
+    [
+        ({"theta": 1.0}, "theta=1.0 .*0 <= theta < 1"),
+        ({"theta": -0.1}, "theta=-0.1"),
+        ({"theta": "a"}, "theta='a'"),
+        ({"theta": float("nan")}, "theta=nan"),
+        ({"mu": 0.0}, "mu=0.0 .*0 < mu <= 1"),
+        ({"mu": 1.5}, "mu=1.5"),
+        ({"mu": True}, "mu=True"),
+        ({"relaxation": "ccp"}, "relaxation='ccp' .*'cccp' or 'paper'"),
+        ({"relaxation": "paper"}, "fit_intercept=False"),
+    ],
+)
+def test_parameters_out_of_range_are_named(params, words):
+    X, y = wine()
+    with pytest.raises(ValueError, match=words):
+        MarginDistributionSVC(**params).fit(X, y)
+
+
+def test_the_loss_has_the_slope_of_its_gradient():
+    rng = np.random.default_rng(1)
+    S, D = rng.normal(size=(2, 300, 4)) * 2.0
+    y = rng.integers(0, 4, size=300)
+    loss, t = MarginDistributionLoss(0.3, 0.6), 1e-6
+    slope = (loss.value(S + t * D, y) - loss.value(S - t * D, y)) / (2 * t)
+    np.testing.assert_allclose(slope, (loss.gradient(S, y) * D).sum(axis=1), atol=1e-3)
+    with pytest.raises(TypeError, match="not convex"):
+        loss.conjugate(D, y)
+
+
+def test_the_rounds_want_their_own_loss():
+    X, y = wine()
+    problem = CrammerSingerSVC()._problem(X, y.astype(np.int32), np.ones(len(y)), 3)
+    with pytest.raises(TypeError, match="margin distribution loss"):
+        concave_convex._open(problem, concave_convex._Settings(1, 0, 1))
+
+
+def test_many_classes_move_rows_through_the_arena():
+    rng = np.random.default_rng(3)
+    n, c = 400, 90
+    X, y = rng.normal(size=(n, 20)), rng.integers(0, c, size=n)
+    y[:c] = np.arange(c)
+    for rows in (X, sparse.csr_matrix(X)):
+        est = MarginDistributionSVC(0.5, tol=1e-5, fit_intercept=False, random_state=0).fit(rows, y)
+        assert est.certificate_.status == "stationary"
+        assert est.objective(rows, y) == pytest.approx(est.objective_, rel=1e-9)
