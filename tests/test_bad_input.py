@@ -93,7 +93,7 @@ def test_good_but_unusual_parameters_are_accepted(machine, iris):
         {"random_state": np.int64(7)},
         {"verbose": False},
     ):
-        assert machine(**params).fit(X, y).score(X, y) > 0.9, params
+        assert machine(**params).fit(X, y).score(X, y) > 0.85, params
 
 
 

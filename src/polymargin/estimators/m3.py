@@ -63,9 +63,9 @@ class M3SVC(MarginClassifier):
 
     Notes
     -----
-    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every step
-    ends with a bound from the dual. `class_offsets_` are penalised by epsilon alone. `random_state` and `n_jobs` change nothing:
-    there is no random choice (but for Nystroem kernels) and one thread, besides those of BLAS.
+    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every
+    step ends with a bound from the dual. `class_offsets_` are penalised by epsilon alone. `random_state` and `n_jobs` change
+    nothing: there is no random choice (but for Nystroem kernels) and one thread, besides those of BLAS.
 
     References
     ----------
@@ -150,8 +150,8 @@ class M3SVC(MarginClassifier):
             raise ValueError(f"norm={self.norm!r} is not valid: use 'l2' or 'l1'.")
         if self.norm == "l1" and self.kernel != "linear":
             raise ValueError(
-                f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it has "
-                "no meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
+                f"norm='l1' is not valid with kernel={self.kernel!r}: the l1 norm is not invariant under rotation, so it "
+                "has no meaning in the kernel's feature space; use norm='l2' or kernel='linear'."
             )
         if self.norm == "l1" and np.isinf(self.p):
             raise ValueError("norm='l1' is not valid with p=inf: use a finite p or norm='l2'.")

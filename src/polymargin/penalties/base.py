@@ -57,7 +57,7 @@ class Penalty(abc.ABC):
         return True
 
     def model(self, W: Array, blur: float) -> Any:
-        """R near W: value, gradient, Hessian products (see `pairwise.py`), blurred by about `blur` where it is not smooth."""
+        """R near W: value, gradient, Hessian products (`pairwise.py`), blurred by about `blur` where it is not smooth."""
         raise NotImplementedError(f"the penalty '{self.name}' has no model for Newton's method")
 
     def value_along(self, W: Array) -> Callable[[float], float]:

@@ -3,8 +3,8 @@
     R(W, b) = sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2),     1 <= p < inf
 
 Absolute values are blurred for Newton's method, ``|d| -> sqrt(d^2 + eta^2)``. The bound of the conjugate is that of
-`pairwise.py` with the dual norm: flows ``U_kl`` cost ``psi*(max_j |U_jkl|)``, ``psi(r) = r^p``; what eps adds to R only lowers
-the conjugate.
+`pairwise.py` with the dual norm: flows ``U_kl`` cost ``psi*(max_j |U_jkl|)``, ``psi(r) = r^p``; what eps adds to R only
+lowers the conjugate.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     min_{W, b}  sum_i u_i sum_{k != y} [1 - (s_y - s_k)]_+  +  R(W, b)
 
-Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). Eliminated, they leave one system in (W, b) per
-Newton step: the penalty's Hessian plus a star of weights per row (`newton_system.py`). R need not be quadratic: a step is
-shortened until R follows its quadratic model. A penalty that is not smooth is blurred by a part of what the pairs' products
-leave open.
+Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). Eliminated, they leave one system in
+(W, b) per Newton step: the penalty's Hessian plus a star of weights per row (`newton_system.py`). R need not be
+quadratic: a step is shortened until R follows its quadratic model. A penalty that is not smooth is blurred by a part
+of what the pairs' products leave open.
 
 Every iterate is certified: F with the exact hinge, at the best multiple of the iterate, against the bound of its
 multipliers.
@@ -36,8 +36,7 @@ TO_BOUNDARY = 0.99
 FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
-CG_TOL, CG_STEPS = (1e-2, 1e-3), 150  # of large systems, early and late
-LATE = 0.2  # relative gap
+CG_STEPS = 150  # at most, for a system that is not factorised
 PATIENCE = 20  # iterations without halving the gap
 
 
@@ -248,7 +247,7 @@ def _step(now: _Iterate, model: Any) -> bool:
     # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
     hold = now.open > (10.0 if penalty.smooth else HOLD) * (2.0 * now.mu * now.n_pairs + now.blur)
     curvature = StarCurvature(now.omega, now.y, now.classes)
-    cg_tol = CG_TOL[now.open < LATE * now.value]
+    cg_tol = _cg_tolerance(now.open / now.value)
     mu = 0.0  # the predictor aims at the optimum itself
     native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
     system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
@@ -277,6 +276,11 @@ def _step(now: _Iterate, model: Any) -> bool:
     if not hold:
         now.blur = max(BLUR * sums, (1.0 - 0.8 * a) * now.blur)
     return True
+
+
+def _cg_tolerance(rel_gap: float) -> float:
+    """Rough directions do far from the optimum."""
+    return 3e-2 if rel_gap > 0.2 else 1e-2 if rel_gap > 1e-3 else 1e-3
 
 
 def _while_R_follows(penalty: Any, model: Any, D: Array, a: float, loss_curvature: float, blur: float) -> float:
