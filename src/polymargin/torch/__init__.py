@@ -4,11 +4,11 @@ Losses take scores and targets as :class:`torch.nn.CrossEntropyLoss` does, regul
 
     loss = CrammerSingerLoss()(network(x), y) + 1e-3 * PairwiseMarginRegularizer(p=4)(network.head)
 
-They have the values and gradients of the NumPy classes in :mod:`polymargin.losses` and :mod:`polymargin.penalties`. A layer keeps
-its class vectors in rows: ``layer.weight`` is ``W.T`` of the machines, and the same as ``class_vectors_``.
+They have the values and gradients of the NumPy classes in :mod:`polymargin.losses` and :mod:`polymargin.penalties`. A layer
+keeps its class vectors in rows: ``layer.weight`` is ``W.T`` of the machines, and the same as ``class_vectors_``.
 
-Half-precision scores and weights are taken to float32 first, also under autocast. No gradient is NaN where vectors coincide: what
-has no derivative there gets the subgradient 0.
+Half-precision scores and weights are taken to float32 first, also under autocast. No gradient is NaN where vectors coincide:
+what has no derivative there gets the subgradient 0.
 
 PyTorch is needed here and nowhere else in the package: ``pip install "polymargin[torch]"``.
 """

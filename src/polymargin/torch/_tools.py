@@ -24,6 +24,11 @@ def without_autocast(values: Tensor) -> torch.autocast:
     return torch.autocast(values.device.type, enabled=False)
 
 
+def may_look_at(values: Tensor) -> bool:
+    """Whether values can be checked for free: elsewhere it would wait for the device, or break a compiled graph."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def power(base: Tensor, exponent: float) -> Tensor:
     """``base ** exponent`` for base >= 0, with the derivative 0 at 0 where autograd would say 0 * inf = NaN."""
     positive = base > 0.0
@@ -42,19 +47,16 @@ def weight_and_bias(layer: nn.Module | Tensor, name: str) -> tuple[Tensor, Tenso
     return in_full(weight, "the weight"), None if bias is None else in_full(bias, "the bias")
 
 
-def number(name: str, value: Any, *, low: float, high: float = math.inf, open_low: bool = False, open_high: bool = False) -> float:
+def number(
+    name: str, value: Any, *, low: float, high: float = math.inf, open_low: bool = False, open_high: bool = False
+) -> float:
     """A number in an interval; errors name the argument, its value and the interval."""
-    inside = (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and (low < value if open_low else low <= value)
-        and (value < high if open_high else value <= high)
-    )
-    if not inside:
+    x = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan  # nan is in no interval
+    if not ((low < x if open_low else low <= x) and (x < high if open_high else x <= high)):
         left, right = "<" if open_low else "<=", "<" if open_high else "<="
         bounds = f"{low:g} {left} {name}" + ("" if high == math.inf and not open_high else f" {right} {high:g}")
         raise ValueError(f"{name}={value!r} is not valid: it must be a number with {bounds}.")
-    return float(value)
+    return x
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -12,14 +12,14 @@ from polymargin.diagnostics.view import view_of
 
 
 def to_torch(est: Any, *, dtype: torch.dtype | None = None, device: Any = None) -> nn.Linear:
-    """The class vectors and offsets of a fitted linear machine as an ``nn.Linear``: its output is one score for each class.
+    """The class vectors and offsets of a fitted linear machine as an ``nn.Linear`` that puts out a score for each class.
 
     Parameters
     ----------
     est : fitted classifier
-        A machine of polymargin with kernel="linear", or a linear scikit-learn classifier with one vector for each class (of two
-        classes: one vector v stands for -v/2 and v/2). A search is its best estimator. A pipeline must not have other steps: the
-        layer could not do what they do.
+        A machine of polymargin with kernel="linear", or a linear scikit-learn classifier with one vector for each class (of
+        two classes: one vector v stands for -v/2 and v/2). A search is its best estimator. A pipeline must not have other
+        steps: the layer could not do what they do.
     dtype : torch.dtype, optional
         By default that of the machine: float32 if it was fitted on float32 rows.
     device : torch.device or str, optional
@@ -46,15 +46,14 @@ def to_torch(est: Any, *, dtype: torch.dtype | None = None, device: Any = None) 
     if view.steps:
         names = ", ".join(type(step).__name__ for step in view.steps)
         raise TypeError(
-            f"to_torch converts {view.name} alone, not the steps before it ({names}): apply them to the rows, and pass the last step."
+            f"to_torch converts {view.name} alone, not the steps before it ({names}): apply them to the rows, and pass the "
+            "last step."
         )
     if view.is_kernel:
         raise TypeError(f"{view.name} has kernel={view.estimator.kernel!r}; only a machine with kernel='linear' is a layer.")
     vectors, offsets = view.vectors, view.offsets
     if dtype is None:
-        stored = getattr(view.estimator, "class_vectors_", None)
-        stored = getattr(view.estimator, "coef_", vectors) if stored is None else stored
-        dtype = torch.float32 if np.dtype(stored.dtype) == np.float32 else torch.float64
+        dtype = torch.float32 if view.estimator.coef_.dtype == np.float32 else torch.float64
     free = bool(getattr(view.estimator, "fit_intercept", True))
     layer = nn.utils.skip_init(nn.Linear, vectors.shape[1], len(vectors), bias=free, dtype=dtype, device=device or "cpu")
     with torch.no_grad():

@@ -14,8 +14,8 @@ _PARAMETERS = """weight : Tensor of shape (c,), optional
     ignore_index : int, default=-100
         Rows with this target count for nothing, whatever their scores.
     reduction : {"mean", "sum", "none"}, default="mean"
-        "mean" divides by the total weight of the rows that count, and is 0 if there are none. With "sum" and the regulariser of
-        the same name, divided by C, this is the machine's objective, divided by C.
+        "mean" divides by the total weight of the rows that count, and is 0 if there are none. C times the "sum", plus the
+        machine's penalty, is the machine's objective.
 """
 
 
@@ -24,7 +24,7 @@ class ScoreLoss(nn.Module, abc.ABC):
 
     def __init__(self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__()
-        if weight is not None and (weight.ndim != 1 or not weight.is_floating_point() or not bool((weight >= 0.0).all())):
+        if weight is not None and not (weight.ndim == 1 and weight.is_floating_point() and bool((weight >= 0.0).all())):
             raise ValueError("weight must be a tensor of one number of at least 0 for each class.")
         self.weight: Tensor | None
         self.register_buffer("weight", weight)
@@ -36,11 +36,11 @@ class ScoreLoss(nn.Module, abc.ABC):
         """Loss of each row ``(n,)`` of scores ``(n, c)``, before class weights."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Loss of scores ``(n, c)`` with classes ``(n,)``, or ``(n, c, ...)`` with ``(n, ...)``, or ``(c,)`` with one class."""
+        """Of scores ``(n, c)`` with classes ``(n,)``, or ``(n, c, ...)`` with ``(n, ...)``, or ``(c,)`` with one class."""
         scores, classes = self._flat(input, target)
         kept = classes != self.ignore_index
         classes = torch.where(kept, classes, 0)
-        if scores.device.type == "cpu" and not torch.compiler.is_compiling():  # elsewhere a look would wait for the device
+        if _tools.may_look_at(classes):
             _check_classes(classes, scores.shape[1], self.ignore_index)
         scores = torch.where(kept[:, None], scores, 0.0)  # not even NaN in an ignored row is passed on
         weights = kept.to(scores.dtype) if self.weight is None else kept * self.weight.to(scores.dtype)[classes]
@@ -140,7 +140,7 @@ class CrammerSingerLoss(ScoreLoss):
 
 
 class WestonWatkinsLoss(ScoreLoss):
-    __doc__ = f"""``sum_{{k != y}} [1 - (s_y - s_k)]_+`` (Weston & Watkins 1999): each row pays for all rivals within the margin.
+    __doc__ = f"""``sum_{{k != y}} [1 - (s_y - s_k)]_+`` (Weston & Watkins 1999): each row pays for all rivals in the margin.
 
     :class:`torch.nn.MultiMarginLoss` is this divided by the number of classes.
 
@@ -161,10 +161,10 @@ class WestonWatkinsLoss(ScoreLoss):
 
 
 class M3HingeLoss(ScoreLoss):
-    __doc__ = f"""``sum_{{k != y}} g(1 - (s_y - s_k))`` with the smooth hinge ``g(x) = (x + sqrt(x^2 + delta^2)) / 2`` of M3SVM.
+    __doc__ = f"""``sum_{{k != y}} g(1 - (s_y - s_k))``, the smooth hinge ``g(x) = (x + sqrt(x^2 + delta^2)) / 2`` of M3SVM.
 
-    It is at most ``delta / 2`` above the hinge, and has a second derivative. With :class:`PairwiseMarginRegularizer` it makes the
-    objective of `M3SVC`; lower `delta`, an attribute, during the training to come closer to the exact hinge.
+    It is at most ``delta / 2`` above the hinge, and has a second derivative. With :class:`PairwiseMarginRegularizer` it
+    makes the objective of `M3SVC`; lower `delta`, an attribute, during the training to come closer to the exact hinge.
 
     Parameters
     ----------
@@ -204,10 +204,10 @@ def _smooth_hinge(x: Tensor, delta: float) -> Tensor:
 
 
 class MarginDistributionLoss(ScoreLoss):
-    __doc__ = f"""``([1 - theta - m]_+^2 + mu [m - 1 - theta]_+^2) / (1 - theta)^2`` of the margin ``m = s_y - max_{{k != y}} s_k``.
+    __doc__ = f"""``([1 - theta - m]_+^2 + mu [m - 1 - theta]_+^2) / (1 - theta)^2``, ``m = s_y - max_{{k != y}} s_k``.
 
-    Margins should lie near 1: those below ``1 - theta`` cost, and those above ``1 + theta`` cost `mu` times as much. Not convex in
-    the scores.
+    Margins m should lie near 1: those below ``1 - theta`` cost, and those above ``1 + theta`` cost `mu` times as much. Not
+    convex in the scores.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from polymargin.torch.losses import ScoreLoss
 
 
 class OneVsNoneLoss(ScoreLoss):
-    """``sum_k [1 - t_k s_k]_+`` over the known labels of a row: ``t = 1`` for its own labels, -1 for labels known to be absent.
+    """``sum_k [1 - t_k s_k]_+`` over the known labels of a row: ``t = 1`` for its own, -1 for those known to be absent.
 
     Nothing here keeps the classes apart, and large scores for all cost nothing: use it with
     :class:`CoupledNormRegularizer`.
@@ -22,12 +22,12 @@ class OneVsNoneLoss(ScoreLoss):
     ignore_index : int, default=-100
         Of classes ``(n,)``: rows that do not count. In a label matrix 0 has this role.
     reduction : {"mean", "sum", "none"}, default="mean"
-        "mean" divides by the total weight of the known labels, and is 0 if there are none; "none" has the shape of the target.
+        "mean" divides by the total weight of the known labels, and is 0 if there are none; "none" has the target's shape.
 
     Notes
     -----
-    The target is classes ``(n,)`` as for the other losses, or a label matrix of the shape of the scores ``(n, c)`` with 1 for "has
-    the label", 0 for "unknown" and -1 for "known not to have it".
+    The target is classes ``(n,)`` as for the other losses, or a label matrix of the shape of the scores ``(n, c)`` with 1
+    for "has the label", 0 for "unknown" and -1 for "known not to have it".
 
     References
     ----------
@@ -52,8 +52,10 @@ class OneVsNoneLoss(ScoreLoss):
         if self.weight is not None and (scores.ndim == 0 or len(self.weight) != scores.shape[-1]):
             raise ValueError(f"weight has {len(self.weight)} numbers for scores of shape {tuple(scores.shape)}.")
         signs = target.to(scores.dtype)
-        if signs.device.type == "cpu" and not torch.compiler.is_compiling() and not bool((signs.abs() * (1 - signs.abs()) == 0).all()):
-            raise ValueError("target has the shape of the scores, so it is a label matrix; its entries must be 1, 0 (unknown) or -1.")
+        if _tools.may_look_at(signs) and not bool((signs * (1.0 - signs * signs) == 0.0).all()):
+            raise ValueError(
+                "target has the shape of the scores, so it is a label matrix; its entries must be 1, 0 (unknown) or -1."
+            )
         weights = signs.abs() if self.weight is None else signs.abs() * self.weight.to(scores.dtype)
         scores = torch.where(signs == 0.0, 0.0, scores)
         return self._reduced(weights * torch.relu(1.0 - signs * scores), weights, target.shape)

@@ -101,7 +101,7 @@ def _sizes(V: Tensor, W: Tensor, norm: str) -> Tensor:
 
 
 class LpNormRegularizer(Regularizer):
-    """``1/2 (sum_k |w_k|^p)^(2/p)``, the penalty of `LpNormSVC`; for p = 2 half the squared norm, that of the classical machines.
+    """``1/2 (sum_k |w_k|^p)^(2/p)``, the penalty of `LpNormSVC`; for p = 2 half the squared norm, as of `CrammerSingerSVC`.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ class CoupledNormRegularizer(Regularizer):
     Parameters
     ----------
     alpha : float, default=0.5
-        Weight of the inner products. For c classes the penalty is bounded below for ``-1/(c-1) <= alpha <= 1``, and convex.
+        Weight of the inner products, ``-1/(c-1) < alpha < 1`` for c classes: then the penalty is convex.
     gamma_b : float, default=1.0
-        Weight of the squared sum of the offsets, if there are any. It must grow with the number of rows if the loss is summed.
+        Weight of the squared sum of the offsets, if there are any. It must grow with the rows if the loss is a sum.
 
     Examples
     --------
@@ -159,8 +159,8 @@ class CoupledNormRegularizer(Regularizer):
     def of_vectors(self, W: Tensor) -> Tensor:
         if self.alpha * (len(W) - 1) <= -1.0:
             raise ValueError(
-                f"alpha={self.alpha!r} is not valid for {len(W)} classes: below -1/(c-1) = {-1.0 / (len(W) - 1):g} the penalty is "
-                "not convex, and at it a common part of the class vectors costs nothing."
+                f"alpha={self.alpha!r} is not valid for {len(W)} classes: it must be above -1/(c-1) = "
+                f"{-1.0 / (len(W) - 1):g}, or the penalty is not convex, or does not see a common part of the class vectors."
             )
         return 0.5 * (1.0 - self.alpha) * W.square().sum() + 0.5 * self.alpha * W.sum(dim=0).square().sum()
 
@@ -172,7 +172,7 @@ class CoupledNormRegularizer(Regularizer):
 
 
 class AngularRegularizer(Regularizer):
-    """``ridge/2 |W|^2 + (omega/2) A(W)``, the penalty of `AngularSVC`: A is small when the class vectors are far apart in angle.
+    """``ridge/2 |W|^2 + (omega/2) A(W)``, the penalty of `AngularSVC`: A is small when class vectors are far apart in angle.
 
     With squared singular values s of W, at most r of them positive, and cosines t between class vectors, A is
 

@@ -1,4 +1,4 @@
-"""ISM3: the cross-entropy, or its pairwise relative, with a regulariser that maximises the minimum margin between classes."""
+"""ISM3: the cross-entropy, or its pairwise relative, with a regulariser for a large minimum margin between classes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from polymargin.torch.regularizers import PairwiseMarginRegularizer
 class ISM3Loss(ScoreLoss):
     """Cross-entropy (or pairwise logistic loss) of the scores plus a pairwise margin regulariser on the last layer.
 
-    .. math:: \\frac1n \\sum_i \\ell(s_i, y_i) + \\lambda \\sum_{k<l} \\|w_k - w_l\\|^p + \\lambda \\epsilon (\\|W\\|^2 + \\|b\\|^2)
+    .. math:: \\frac1n \\sum_i \\ell(s_i, y_i) + \\lambda \\Big( \\sum_{k<l} \\|w_k - w_l\\|^p
+              + \\epsilon (\\|W\\|^2 + \\|b\\|^2) \\Big)
 
-    The margin between the classes k and l is ``2 / |w_k - w_l|``. A large p makes the smallest of them count most. Put it where
-    :class:`torch.nn.CrossEntropyLoss` was: for ``lam=0`` it is that.
+    The margin between the classes k and l is ``2 / |w_k - w_l|``. A large p makes the smallest of them count most. Put it
+    where :class:`torch.nn.CrossEntropyLoss` was: for ``lam=0`` it is that.
 
     Parameters
     ----------
     layer : nn.Linear
         The layer that makes the scores. It stays a part of the network: its parameters are not the loss's own.
     loss : {"softmax", "logistic"}, default="softmax"
-        "softmax" is the cross-entropy, used by the authors' released code, "logistic" is ``sum_{k != y} log(1 + exp(-(s_y - s_k)))``,
-        Eq. 32 of the paper, which is larger: it sums over all rivals.
+        "softmax" is the cross-entropy, which the authors' released code uses; "logistic" is the loss of their Eq. 32,
+        ``sum_{k != y} log(1 + exp(-(s_y - s_k)))``, which is larger.
     lam : float, default=1e-3
         Weight of the regulariser, beside the loss as reduced. The paper finds 1e-3 a good start.
     p, epsilon, norm
@@ -38,7 +39,7 @@ class ISM3Loss(ScoreLoss):
 
     References
     ----------
-    F. Nie, Z. Hao and R. Wang. Multi-class support vector machine with maximizing minimum margin. AAAI 2024, Eq. 32, Appendix A.5.
+    F. Nie, Z. Hao and R. Wang. Multi-class support vector machine with maximizing minimum margin. AAAI 2024, Eq. 32.
 
     Examples
     --------
