@@ -183,26 +183,25 @@ def test_gradients_of_losses(name, reduction):
     assert torch.autograd.gradcheck(lambda S: loss(S, y), S.requires_grad_())
 
 
+def layer_of(W, b):
+    """A layer made of given tensors, so that gradients can be asked for in them."""
+    made = nn.Linear(W.shape[1], W.shape[0])
+    del made.weight, made.bias
+    made.weight, made.bias = W, b
+    return made
+
+
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
 def test_gradients_of_ism3(loss):
+    """Through the scores and through the regulariser."""
     S, y = scores(n=6, seed=4)
-    head = layer()
-    criterion = ism3(head, loss=loss, label_smoothing=0.1)
+    X = torch.randn(6, 7, dtype=torch.float64, requires_grad=True)
 
-    def value(S, W, b):
-        with torch.no_grad():
-            head.weight.copy_(W), head.bias.copy_(b)
-        return super(ISM3Loss, criterion).forward(S, y) + 0.02 * criterion.regularizer(W)
+    def value(X, W, b):
+        head = layer_of(W, b)
+        return ism3(head, loss=loss, label_smoothing=0.1, epsilon=0.1)(head(X) + S, y)
 
-    inputs = (S.requires_grad_(), head.weight.detach().clone().requires_grad_(), head.bias.detach().clone())
-    assert torch.autograd.gradcheck(value, inputs)
-    features = torch.randn(6, 7, dtype=torch.float64)
-    (by_autograd,) = torch.autograd.grad(criterion(head(features), y), head.weight)  # through the scores and the regulariser
-    t, V = 1e-6, torch.randn_like(head.weight)
-    with torch.no_grad():
-        up = head.weight.add_(t * V) is not None and criterion(head(features), y)
-        down = head.weight.sub_(2 * t * V) is not None and criterion(head(features), y)
-    assert float((up - down) / (2 * t)) == pytest.approx(float((by_autograd * V).sum()), rel=1e-6)
+    assert torch.autograd.gradcheck(value, (X, layer().weight, layer().bias))
 
 
 @each_safe
@@ -213,18 +212,13 @@ def test_gradients_of_regularizers(name):
         assert torch.autograd.gradgradcheck(module, W)
 
 
-def test_gradient_of_the_offsets():
-    W, b = layer().weight.detach(), layer().bias
-    for module in (PairwiseMarginRegularizer(4, epsilon=0.1), CoupledNormRegularizer(0.5, gamma_b=0.7)):
-
-        def value(b, module=module):
-            head = nn.Linear(7, 5, dtype=torch.float64)
-            del head.bias
-            head.weight, head.bias = nn.Parameter(W), b
-            return module(head)
-
-        assert torch.autograd.gradcheck(value, b.detach().requires_grad_())
-        assert value(b) > module(W)
+def test_offsets_count_if_a_layer_is_given():
+    W, b = layer().weight, layer().bias
+    pairwise, coupled = PairwiseMarginRegularizer(4, epsilon=0.1), CoupledNormRegularizer(0.5, gamma_b=0.7)
+    assert pairwise(layer()).item() == pytest.approx((pairwise(W) + 0.1 * (b * b).sum()).item(), rel=1e-12)
+    assert coupled(layer()).item() == pytest.approx((coupled(W) + 0.7 * b.sum() ** 2).item(), rel=1e-12)
+    for module in (pairwise, coupled):
+        assert torch.autograd.gradcheck(lambda W, b, module=module: module(layer_of(W, b)), (W, b))
 
 
 @each_safe

@@ -196,7 +196,8 @@ class AngularRegularizer(Regularizer):
 
     References
     ----------
-    J. Li et al. Angular regularised multi-class SVM, Eq. 9; Section 5.2 for the other three.
+    J. Li, H. Zhou, P. Xie and Y. Zhang. Improving the generalization performance of multi-class SVM via angular
+    regularization. IJCAI 2017: Eq. 9, and Section 5.2 for the other three.
 
     Examples
     --------
