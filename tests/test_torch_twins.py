@@ -1,0 +1,127 @@
+"""Every NumPy loss and penalty has a PyTorch twin with equal values and gradients; together they make objectives."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'polymargin[torch]'")
+
+import polymargin  # noqa: E402
+from polymargin import losses, penalties  # noqa: E402
+from polymargin import torch as twins  # noqa: E402
+
+HEAD = torch.nn.Linear(2, 2)  # ISM3Loss wants one; its weight is 0 here
+
+# name in LOSSES, or module and class outside it: the arguments of the original, the twin
+LOSSES = {
+    "crammer_singer": ({}, lambda **o: twins.CrammerSingerLoss(**o)),
+    "squared_crammer_singer": ({}, lambda **o: twins.CrammerSingerLoss(squared=True, **o)),
+    "weston_watkins": ({}, lambda **o: twins.WestonWatkinsLoss(**o)),
+    "weston_watkins as m3": ({}, lambda **o: twins.M3HingeLoss(delta=0.0, **o)),
+    "pairwise_logistic": ({}, lambda **o: twins.ISM3Loss(HEAD, loss="logistic", lam=0.0, **o)),
+    "cross_entropy": ({}, lambda **o: twins.ISM3Loss(HEAD, lam=0.0, **o)),
+    "margin_distribution:MarginDistributionLoss": (
+        {"theta": 0.3, "mu": 0.7},
+        lambda **o: twins.MarginDistributionLoss(theta=0.3, mu=0.7, **o),
+    ),
+}
+PENALTIES = {
+    "pairwise_l1:PairwiseL1": ({"p": 1.5}, twins.PairwiseMarginRegularizer(1.5, norm="l1")),
+    "squared_norm": ({}, twins.LpNormRegularizer(2)),
+    "block_norm": ({"p": 1.4}, twins.LpNormRegularizer(1.4)),
+    "coupled_norm": ({"alpha": 0.3}, twins.CoupledNormRegularizer(0.3)),
+    "pairwise_distances": ({}, twins.PairwiseMarginRegularizer()),
+    "pairwise_distances p=1": ({"p": 1.0}, twins.PairwiseMarginRegularizer(1.0)),
+    "pairwise_distances p=inf": ({"p": np.inf, "epsilon": 0.1}, twins.PairwiseMarginRegularizer(np.inf, epsilon=0.1)),
+    **{
+        f"angular:AnglePenalty {kind}": (
+            {"omega": 0.7, "regularizer": kind, "rank": 4, "floor": 0.05},
+            twins.AngularRegularizer(0.7, regularizer=kind, rank=4, floor=0.05),
+        )
+        for kind in ("angular", "cosine", "incoherence", "diversity")
+    },
+}
+
+
+def original(package, registry, name):
+    """The NumPy class; skips where this version does not have it."""
+    name = name.partition(" ")[0]
+    if ":" not in name:
+        if name not in registry:
+            pytest.skip(f"{name} is not registered in {package.__name__}")
+        return registry[name]
+    module, _, attribute = name.partition(":")
+    return getattr(pytest.importorskip(f"{package.__name__}.{module}"), attribute)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_twins(name):
+    arguments, twin = LOSSES[name]
+    loss = original(losses, losses.LOSSES, name)(**arguments)
+    rng = np.random.default_rng(0)
+    S, y = 2.0 * rng.standard_normal((300, 6)), rng.integers(0, 6, 300)
+    scores = torch.from_numpy(S).requires_grad_()
+    value = twin(reduction="sum")(scores, torch.from_numpy(y))
+    value.backward()
+    assert value.item() == pytest.approx(loss.value(S, y).sum(), rel=1e-12)
+    np.testing.assert_allclose(scores.grad, loss.gradient(S, y), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7)])
+def test_penalties_are_twins(name, shape):
+    arguments, twin = PENALTIES[name]
+    penalty = original(penalties, penalties.PENALTIES, name)(**arguments)
+    W = np.random.default_rng(1).standard_normal(shape)
+    weight = torch.from_numpy(W.T.copy()).requires_grad_()
+    value = twin(weight)
+    value.backward()
+    assert value.item() == pytest.approx(penalty.value(W), rel=1e-12)
+    np.testing.assert_allclose(weight.grad.T, penalty.gradient(W), rtol=1e-10, atol=1e-10)
+
+
+def test_no_twin_is_missing():
+    assert set(losses.LOSSES) <= set(LOSSES)
+    assert set(penalties.PENALTIES) <= set(PENALTIES)
+
+
+# A machine's objective: its parameters, its loss, and its penalty, which may need the fitted machine.
+MACHINES = {
+    "CrammerSingerSVC": ({}, twins.CrammerSingerLoss, lambda est: twins.LpNormRegularizer(2)),
+    "WestonWatkinsSVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.LpNormRegularizer(2)),
+    "LpNormSVC": ({"p": 1.4}, twins.CrammerSingerLoss, lambda est: twins.LpNormRegularizer(1.4)),
+    "M3SVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.PairwiseMarginRegularizer()),
+    "MarginDistributionSVC": (
+        {"theta": 0.3, "mu": 0.7},
+        lambda **o: twins.MarginDistributionLoss(theta=0.3, mu=0.7, **o),
+        lambda est: twins.LpNormRegularizer(2),
+    ),
+    "OneVsNoneSVC": (
+        {"biases": "soft"},
+        twins.OneVsNoneLoss,
+        lambda est: twins.CoupledNormRegularizer(est.alpha, gamma_b=est.gamma_b_),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_loss_and_regularizer_make_the_objective_of_the_machine(name, overlapping):
+    if name not in polymargin.__all__:
+        pytest.skip(f"{name} is not in this version")
+    X, y = overlapping
+    parameters, loss, regularizer = MACHINES[name]
+    weights = {0: 1.0, 1: 2.0, 2: 0.5, 3: 1.0}
+    est = getattr(polymargin, name)(C=0.7, class_weight=weights, **parameters).fit(X, y)
+    layer = twins.to_torch(est)
+    criterion = loss(reduction="sum", weight=torch.tensor(list(weights.values()), dtype=torch.float64))
+    value = 0.7 * criterion(layer(torch.from_numpy(X)), torch.from_numpy(y)) + regularizer(est)(layer)
+    assert value.item() == pytest.approx(est.objective(X, y), rel=1e-10)
+    assert value.item() == pytest.approx(est.objective_, rel=1e-6)
+
+
+def test_the_exports_exist():
+    assert sorted(twins.__all__) == twins.__all__
+    assert all(hasattr(import_module("polymargin.torch"), name) for name in twins.__all__)
