@@ -115,6 +115,12 @@ class KernelMap:
         X is a dense array or a CSR matrix, float32 or float64; for a precomputed kernel the square kernel matrix.
         The weights enter gamma="scale", which counts a row of weight 2 as two rows.
         """
+        Phi = self.fit_low_rank(X, sample_weight, X.shape[0])
+        assert Phi is not None  # no rank is above n
+        return Phi
+
+    def fit_low_rank(self, X: Any, sample_weight: NDArray[np.float64] | None, highest: int) -> NDArray[Any] | None:
+        """As `fit_transform`, but None as soon as the rank looks higher than `highest`; `gamma_` is set all the same."""
         if self.kernel == "precomputed":
             _check_matrix(X)
         self.gamma_ = self._resolve_gamma(X, sample_weight)
@@ -124,9 +130,11 @@ class KernelMap:
         self._check_diagonal(state)
         tol = _TRACE_TOL[X.dtype] if self.trace_tol is None else self.trace_tol
         while not state.done(tol):
+            if state.likely_rank(tol) > highest:
+                return None
             self._step(X, state, rng, tol)
             self._check_diagonal(state)
-        if self._may_be_indefinite:
+        if self.may_be_indefinite:
             self._check_residual(X, state, rng)
         self.pivots_ = state.pivots
         self.factor_ = state.Phi[state.pivots, : state.rank].astype(np.float64)
@@ -163,7 +171,8 @@ class KernelMap:
         return values
 
     @property
-    def _may_be_indefinite(self) -> bool:
+    def may_be_indefinite(self) -> bool:
+        """Whether there are rows on which this kernel is not positive semi-definite."""
         return self.kernel not in ("linear", "rbf", "laplacian", "poly") or (self.kernel == "poly" and self.coef0 < 0)
 
     def _resolve_gamma(self, X: Any, sample_weight: NDArray[np.float64] | None) -> float:
@@ -212,7 +221,7 @@ class KernelMap:
 
     def _check_diagonal(self, state: _Factor) -> None:
         lowest = float(state.diagonal.min(initial=0.0))
-        if lowest < -state.slack and self._may_be_indefinite:
+        if lowest < -state.slack and self.may_be_indefinite:
             raise _indefinite(self.kernel, f"its residual has {lowest:.3g} on the diagonal (K: up to {state.scale:.3g})")
 
     def _check_residual(self, X: Any, state: _Factor, rng: np.random.Generator) -> None:
@@ -266,6 +275,12 @@ class _Factor:
         """Small enough, full, or at the level of rounding, of which a negative diagonal entry is a measurement."""
         enough = self.exhausted or self.rank >= self.limit or self.trace() <= tol * self.total
         return enough or bool(self.diagonal.max() <= max(self.floor, -8.0 * self.diagonal.min()))
+
+    def likely_rank(self, tol: float) -> float:
+        """The rank at which the trace reaches the tolerance if it goes on to fall as it did, capped by the limit."""
+        fallen = np.log(max(self.trace(), 1e-300) / self.total)
+        likely = self.rank * np.log(tol) / fallen if fallen < 0.0 else float(self.rank)
+        return float(min(self.limit, max(likely, self.rank)))
 
     def candidates(self, rng: np.random.Generator) -> NDArray[np.intp]:
         """Rows that may become pivots, none twice."""

@@ -53,3 +53,30 @@ def solve_row(
     problem: str, g: NDArray[np.float64], a: NDArray[np.float64], g_target: float, q: float, cost: float
 ) -> NDArray[np.float64]: ...
 def supports_v3() -> bool: ...
+def kernel_ascend(
+    problem: str,
+    K: NDArray[np.float32],
+    S: NDArray[np.float64],
+    a: NDArray[np.float64],
+    y: NDArray[np.int32],
+    cost: NDArray[np.float64],
+    b: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    inverse_rho: float,
+    goal: float,
+    max_visits: int,
+    seed: int,
+) -> tuple[int, float]: ...
+def kernel_gaps(
+    problem: str,
+    S: NDArray[np.float64],
+    a: NDArray[np.float64],
+    y: NDArray[np.int32],
+    cost: NDArray[np.float64],
+    b: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> float: ...
+def kernel_room(problem: str, a: NDArray[np.float64], cost: NDArray[np.float64]) -> float: ...
+def gather(
+    rows: NDArray[Any], numbers: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float32]
+) -> None: ...

@@ -15,6 +15,9 @@ from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
 
 _ATTEMPTS = 4  # at ever tighter tolerances
+_FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
+_LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
+_MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
 
 Array = NDArray[np.float64]
 
@@ -27,6 +30,44 @@ class Expansion(NamedTuple):
     b: Array
     penalty: float
     primal: float
+
+
+def features_or_none(mapping: KernelMap, rows: Any, weight: Array, n_classes: int) -> NDArray[Any] | None:
+    """Rows of a feature map, or None where the kernel dual does better: many rows, and a kernel of high rank.
+
+    A kernel that may be indefinite goes through the map, which finds that out.
+    """
+    n = rows.shape[0]
+    unsuited = mapping.n_components or mapping.may_be_indefinite or n < _FEWEST_ROWS or n * n_classes > _MOST_DUALS
+    return mapping.fit_transform(rows, weight) if unsuited else mapping.fit_low_rank(rows, weight, int(_LOW_RANK * n))
+
+
+def solve_by_kernel_dual(
+    solve: Callable[..., Solution],
+    problem: Problem,
+    ledger: Ledger,
+    mapping: KernelMap,
+    *,
+    max_iter: int,
+    start: WarmStart | None,
+    seed: int,
+    **settings: Any,
+) -> tuple[Solution, Expansion]:
+    """Solves on the kernel itself; what rounding keeps from the tolerance is left to the map and `solve`.
+
+    Here ``problem.X`` holds the rows themselves.
+    """
+    from polymargin.solvers.kernel_dual import kernel_dual
+
+    found = kernel_dual(problem, ledger, mapping, max_iter=max_iter, seed=seed, start=start)
+    left = max_iter - found.certificate.n_iter
+    if found.certificate.status == "stalled" and left > 0:
+        mapped = replace(problem, X=mapping.fit_transform(problem.X))
+        start = WarmStart(found.duals, found.b)
+        return solve_and_expand(solve, mapped, ledger, mapping, max_iter=left, start=start, seed=seed, **settings)
+    support, tau = signed_duals(found.duals, problem.y, problem.n_classes)
+    machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
+    return Solution(machine, found.duals, found.certificate), Expansion(support, tau, found.b, found.penalty, found.primal)
 
 
 def solve_and_expand(
