@@ -18,13 +18,13 @@ namespace {
 template <class T, int N>
 using Changed = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
 
-KernelBlock block(Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
-                  Changed<double, 1>& b, double* sums, double inverse_rho) {
+KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
+                   Changed<double, 1>& b, double* sums, double inverse_rho) {
     const Size c = S.shape(0), m = S.shape(1);
     if (a.shape(0) != m || a.shape(1) != c || y.shape(0) != m || cost.shape(0) != m || b.shape(0) != c) {
-        throw std::invalid_argument("arrays of a kernel block have shapes that do not belong together");
+        throw std::invalid_argument("arrays of the kernel dual have shapes that do not belong together");
     }
-    return {m, c, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho};
+    return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho};
 }
 
 // Calls `work` with a value of the row problem's type.
@@ -38,10 +38,11 @@ auto with_problem(const std::string& name, Work work) {
 std::pair<std::int64_t, double> ascend(const std::string& name, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
                                        Vector<Index> y, Vector<double> cost, Changed<double, 1> b, Changed<double, 1> sums,
                                        double inverse_rho, double goal, std::int64_t max_visits, std::uint64_t seed) {
-    const KernelBlock data = block(S, a, y, cost, b, sums.data(), inverse_rho);
+    const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho);
+    if (sums.shape(0) != data.c) throw std::invalid_argument("one sum a class");
     if (K.shape(0) != data.m || K.shape(1) != data.m) throw std::invalid_argument("K must be of shape (m, m)");
     return with_problem(name, [&](auto problem) {
-        KernelLoop<decltype(problem)> loop(K.data(), data, seed);
+        KernelLoop<decltype(problem)> loop(data, seed);
         const auto done = without_gil([&](auto poll) { return loop.ascend(goal, max_visits, poll); });
         return std::pair(done.visits, done.gap);
     });
@@ -49,7 +50,7 @@ std::pair<std::int64_t, double> ascend(const std::string& name, Matrix<float> K,
 
 double gaps(const std::string& name, Changed<double, 2> S, Changed<double, 2> a, Vector<Index> y, Vector<double> cost,
             Changed<double, 1> b, Changed<double, 1> out) {
-    const KernelBlock data = block(S, a, y, cost, b, nullptr, 0.0);
+    const KernelData data = data_of(nullptr, S, a, y, cost, b, nullptr, 0.0);
     if (out.shape(0) != data.m) throw std::invalid_argument("one gap a row");
     return with_problem(name, [&](auto problem) {
         return without_gil([&](auto poll) { return kernel_gaps<decltype(problem)>(data, out.data(), poll); });

@@ -3,14 +3,15 @@
 //   maximise   sum_il a_il - 1/2 sum_k tau_k' K tau_k - centre . sum_i tau_i - (inverse_rho/2) |sum_i tau_i|^2
 //
 // over the duals of the working set, tau_iy = sum_l a_il, tau_il = -a_il, all other rows standing still. K (m, m) is
-// symmetric positive semi-definite; scores S (c, m), class by class, hold (K tau)_ik of all rows of the data, and
-// b = centre + inverse_rho sum_i tau_i is the offset of the proximal step (0 without an intercept).
+// symmetric positive semi-definite; b = centre + inverse_rho sum_i tau_i is the offset of the proximal step (0 without an
+// intercept).
 //
-// K is in single precision: its rows are what the loop waits for. The caller adds the steps to the scores of all rows with
-// kernel values of full precision, so that rounding in K costs a little progress and no accuracy.
+// A round looks at all rows, takes those whose gap is not far below the average, at random in blocks that fit the cache,
+// solves each block by sweeps (kernel_block.hpp) and only then carries its steps to the scores of all rows: K is read once
+// a block, not once a move.
 //
-// Scores are kept up to date, so that looking at a row costs c operations and only moving one costs m for each class that
-// moves: rows whose gap is far below the average are looked at, not moved.
+// K is in single precision: its rows are what the loop waits for. The caller adds the steps to the scores of all rows of the
+// data with kernel values of full precision, so that rounding in K costs a little progress and no accuracy.
 #pragma once
 
 #include <algorithm>
@@ -18,116 +19,139 @@
 #include <cstdint>
 #include <vector>
 
-#include "random.hpp"
-#include "row_problems.hpp"
+#include "kernel_block.hpp"
 
 namespace polymargin {
-
-// All arrays are borrowed; those without const are read and written.
-struct KernelBlock {
-    Size m, c;
-    double* S;            // (c, m)
-    double* a;            // (m, c), 0 for the own class
-    const Index* y;       // (m,)
-    const double* cost;   // (m,)
-    double* b;            // (c,)
-    double* sums;         // (c,): sum_i tau_i over all rows of the data
-    double inverse_rho;   // 0: no intercept
-};
 
 struct KernelProgress {
     double gap = infinity;  // sum of the rows' gaps as last seen
     std::int64_t visits = 0;
 };
 
-// One row's arrays, and how its view is gathered.
-class RowDesk {
-public:
-    explicit RowDesk(Size c) : classes_(c), parked_(c), a_(c), g_(c), next_(c), scratch_(c) {}
-
-    RowView look(const KernelBlock& data, Size i, double q) {
-        RowView row{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, q, data.cost[i],
-                    true, parked_.data(), 0, false};
-        const Size y = static_cast<Size>(data.y[i]);
-        for (Size k = 0; k < data.c; ++k) {
-            const double score = data.S[k * data.m + i] + data.b[k];
-            if (k == y) {
-                row.g_target = score - 1.0;
-                continue;
-            }
-            row.classes[row.count] = static_cast<Index>(k);
-            row.a[row.count] = data.a[i * data.c + k];
-            row.g[row.count++] = score;
-        }
-        return row;
-    }
-
-private:
-    std::vector<Index> classes_, parked_;
-    std::vector<double> a_, g_, next_, scratch_;
-};
-
 template <class Problem>
 class KernelLoop {
 public:
-    KernelLoop(const float* K, const KernelBlock& data, std::uint64_t seed)
-        : K_(K), data_(data), random_(seed), desk_(data.c), order_(data.m) {
-        for (Size i = 0; i < data.m; ++i) order_[i] = static_cast<std::uint32_t>(i);
-    }
+    KernelLoop(const KernelData& data, std::uint64_t seed)
+        : data_(data), random_(seed), desk_(data.c), block_(data.c), steps_(data.c) {}
 
-    // Sweeps until the gap of the working set and its imbalance are at most `goal`, or for `max_visits` rows.
+    // Rounds until the gap of the working set and its imbalance are at most `goal`, or until `max_visits` rows have moved.
     template <class Poll>
     KernelProgress ascend(double goal, std::int64_t max_visits, const Poll& poll) {
         KernelProgress progress;
-        double quiet = 0.0;
-        while (progress.visits < max_visits && data_.m > 0) {
-            const double gap = sweep(quiet, poll);
-            progress.visits += static_cast<std::int64_t>(data_.m);
-            progress.gap = gap;
-            quiet = skip_below_ * gap / static_cast<double>(data_.m);
-            if (gap + imbalance() <= goal) break;
-            if (data_.inverse_rho > 0.0 && gap <= std::max(goal, imbalance())) move_centre();
+        for (double quiet = 0.0; progress.visits < max_visits;) {
+            progress.gap = list_rows(quiet, poll);
+            quiet = skip_below_ * progress.gap / static_cast<double>(data_.m);
+            const double imbalance = this->imbalance();
+            if (progress.gap + imbalance <= goal) break;
+            if (data_.inverse_rho > 0.0 && progress.gap <= std::max(goal, imbalance)) move_centre();
+            random_.shuffle(listed_, 1);
+            for (Size at = 0; at < listed_.size(); at += block_rows_) {
+                progress.visits += static_cast<std::int64_t>(solve_block(at, poll));
+            }
+            progress.visits += 1;  // so that the limit ends every loop
         }
         return progress;
     }
 
 private:
+    static constexpr Size block_rows_ = 512;
+    static constexpr int sweeps_ = 10;          // of a block
+    static constexpr double skip_below_ = 0.5;  // of the average gap of a row
+    static constexpr Size tile_ = 512;          // columns of K that a block's rows are read for at a time
+
+    struct Step {
+        std::uint32_t row;
+        float value;
+    };
+
+    // Lists the rows to move; returns the gap of all.
     template <class Poll>
-    double sweep(double quiet, const Poll& poll) {
+    double list_rows(double quiet, const Poll& poll) {
         double gap = 0.0;
-        random_.shuffle(order_, 1);
-        for (Size k = 0; k < data_.m; ++k) {
-            if ((k & 15) == 0) poll();
-            const Size i = order_[k];
-            RowView row = desk_.look(data_, i, static_cast<double>(K_[i * data_.m + i]) + data_.inverse_rho);
+        listed_.clear();
+        for (Size i = 0; i < data_.m; ++i) {
+            if ((i & 63) == 0) poll();
+            RowView row = desk_.look(data_, i, 0.0);
             const Assessment seen = Problem::assess(row, infinity);
             gap += seen.gap;
-            if (seen.violation > 0.0 && seen.gap > quiet) {
-                Problem::solve(row);
-                move(i, row);
-            }
+            if (seen.violation > 0.0 && seen.gap > quiet) listed_.push_back(static_cast<std::uint32_t>(i));
         }
         return gap;
     }
 
-    void move(Size i, const RowView& row) {
-        double target_step = 0.0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double step = row.next[k] - row.a[k];
-            if (step == 0.0) continue;
-            data_.a[i * data_.c + static_cast<Size>(row.classes[k])] = row.next[k];
-            add(i, static_cast<Size>(row.classes[k]), -step);
-            target_step += step;
+    template <class Poll>
+    Size solve_block(Size at, const Poll& poll) {
+        const Size n = std::min(block_rows_, listed_.size() - at), c = data_.c;
+        std::uint32_t* rows = listed_.data() + at;
+        std::sort(rows, rows + n);
+        K_.resize(n * n);
+        S_.resize(c * n);
+        a_.resize(n * c);
+        y_.resize(n);
+        cost_.resize(n);
+        for (Size i = 0; i < n; ++i) {
+            const float* from = data_.K + rows[i] * data_.m;
+            for (Size j = 0; j < n; ++j) K_[i * n + j] = from[rows[j]];
+            for (Size k = 0; k < c; ++k) S_[k * n + i] = data_.S[k * data_.m + rows[i]];
+            std::copy_n(data_.a + rows[i] * c, c, a_.data() + i * c);
+            y_[i] = data_.y[rows[i]];
+            cost_[i] = data_.cost[rows[i]];
+            if ((i & 63) == 0) poll();
         }
-        if (row.target_active && target_step != 0.0) add(i, static_cast<Size>(data_.y[i]), target_step);
+        const KernelData inner{n, c, K_.data(), S_.data(), a_.data(), y_.data(), cost_.data(), data_.b, data_.sums,
+                               data_.inverse_rho};
+        const Size moved = block_.solve(inner, sweeps_, random_, poll);
+        collect_steps(rows, n);
+        carry(poll);
+        return moved;
     }
 
-    void add(Size i, Size k, double step) {
-        const float* from = K_ + i * data_.m;
-        double* to = data_.S + k * data_.m;
-        for (Size j = 0; j < data_.m; ++j) to[j] += step * static_cast<double>(from[j]);
-        data_.sums[k] += step;
-        data_.b[k] += data_.inverse_rho * step;
+    // Writes the block's duals back and lists their steps by class.
+    void collect_steps(const std::uint32_t* rows, Size n) {
+        for (auto& list : steps_) list.clear();
+        for (Size i = 0; i < n; ++i) {
+            double* old = data_.a + rows[i] * data_.c;
+            double own = 0.0;
+            for (Size k = 0; k < data_.c; ++k) {
+                const double step = a_[i * data_.c + k] - old[k];
+                if (step == 0.0) continue;
+                old[k] = a_[i * data_.c + k];
+                own += step;
+                steps_[k].push_back({rows[i], static_cast<float>(-step)});
+            }
+            if (own != 0.0) steps_[static_cast<Size>(y_[i])].push_back({rows[i], static_cast<float>(own)});
+        }
+    }
+
+    // S += steps' K, tile by tile; sums over the few hundred rows of a block in single precision, as K is.
+    template <class Poll>
+    void carry(const Poll& poll) {
+        float sums[tile_];
+        for (Size start = 0; start < data_.m; start += tile_) {
+            const Size width = std::min(tile_, data_.m - start);
+            poll();
+            for (Size k = 0; k < data_.c; ++k) {
+                const std::vector<Step>& steps = steps_[k];
+                if (steps.empty()) continue;
+                std::fill_n(sums, width, 0.0f);
+                Size e = 0;
+                for (; e + 4 <= steps.size(); e += 4) add_four(&steps[e], start, width, sums);
+                for (; e < steps.size(); ++e) {
+                    const float *from = data_.K + steps[e].row * data_.m + start, value = steps[e].value;
+                    for (Size j = 0; j < width; ++j) sums[j] += value * from[j];
+                }
+                double* to = data_.S + k * data_.m + start;
+                for (Size j = 0; j < width; ++j) to[j] += static_cast<double>(sums[j]);
+            }
+        }
+    }
+
+    void add_four(const Step* s, Size start, Size width, float* sums) const {
+        const float* const K = data_.K + start;
+        const float *k0 = K + s[0].row * data_.m, *k1 = K + s[1].row * data_.m;
+        const float *k2 = K + s[2].row * data_.m, *k3 = K + s[3].row * data_.m;
+        const float v0 = s[0].value, v1 = s[1].value, v2 = s[2].value, v3 = s[3].value;
+        for (Size j = 0; j < width; ++j) sums[j] += (v0 * k0[j] + v1 * k1[j]) + (v2 * k2[j] + v3 * k3[j]);
     }
 
     // What a repair of the balance costs, about: scores differ by about one.
@@ -144,18 +168,22 @@ private:
         for (Size k = 0; k < data_.c; ++k) data_.b[k] += data_.inverse_rho * data_.sums[k];
     }
 
-    static constexpr double skip_below_ = 1.0;  // of the average gap of a row
-
-    const float* K_;
-    KernelBlock data_;
+    KernelData data_;
     Random random_;
     RowDesk desk_;
-    std::vector<std::uint32_t> order_;
+    KernelBlock<Problem> block_;
+    std::vector<std::vector<Step>> steps_;  // by class
+    std::vector<std::uint32_t> listed_;
+
+    // the block at work
+    std::vector<float> K_;
+    std::vector<double> S_, a_, cost_;
+    std::vector<Index> y_;
 };
 
 // Gaps of all rows at scores S + b, and the sum of their weighted losses.
 template <class Problem, class Poll>
-double kernel_gaps(const KernelBlock& data, double* gaps, const Poll& poll) {
+double kernel_gaps(const KernelData& data, double* gaps, const Poll& poll) {
     RowDesk desk(data.c);
     std::vector<double> scores(data.c);
     double total = 0.0;
