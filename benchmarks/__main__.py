@@ -3,9 +3,16 @@
 import argparse
 import os
 
-from . import growth, interrupt, linear, memory, startup
+from . import growth, interrupt, kernels, linear, memory, startup
 
-COMMANDS = {"linear": linear, "startup": startup, "growth": growth, "memory": memory, "interrupt": interrupt}
+COMMANDS = {
+    "linear": linear,
+    "kernels": kernels,
+    "startup": startup,
+    "growth": growth,
+    "memory": memory,
+    "interrupt": interrupt,
+}
 
 
 def parse() -> argparse.Namespace:

@@ -67,3 +67,16 @@ def dense_duals(starts, classes, values, n_classes: int) -> np.ndarray:
     a = np.zeros((len(starts) - 1, n_classes))
     a[np.repeat(np.arange(len(a)), np.diff(starts)), classes] = values
     return a
+
+
+def kernel_ascent(problem: str, K, y, cost, n_classes: int, epochs: int, inverse_rho: float = 0.0) -> np.ndarray:
+    """Plain cyclic coordinate ascent on a kernel matrix; with an intercept on ``K + inverse_rho 11'``, its proximal step."""
+    n = len(y)
+    K = K + inverse_rho
+    a = np.zeros((n, n_classes))
+    for _ in range(epochs):
+        for i in range(n):
+            others = np.arange(n_classes) != y[i]
+            s = K[i] @ tau(a, y)
+            a[i, others] = solve_row(problem, s[others], a[i, others], s[y[i]] - 1.0, K[i, i], cost[i])
+    return a

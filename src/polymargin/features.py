@@ -29,7 +29,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
+from polymargin.rbf import RbfRows
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
@@ -108,6 +109,7 @@ class KernelMap:
     n_components: int | None = None
     random_state: Any = None
     trace_tol: float | None = None
+    _rbf: RbfRows | None = field(default=None, init=False, repr=False)
 
     def fit_transform(self, X: Any, sample_weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Choose pivots and return Phi, of shape (n, r) and the dtype of X; r = 0 if the kernel is zero on all rows.
@@ -124,10 +126,19 @@ class KernelMap:
         if self.kernel == "precomputed":
             _check_matrix(X)
         self.gamma_ = self._resolve_gamma(X, sample_weight)
+        self._rbf = None
+        try:
+            return self._fit(X, highest)
+        finally:
+            self._rbf = None  # a copy of X that is of no use later
+
+    def _fit(self, X: Any, highest: int) -> NDArray[Any] | None:
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
         state = _Factor(self._diagonal(X), limit, X.dtype)
         self._check_diagonal(state)
+        if self.kernel == "rbf" and not sparse.issparse(X):
+            self._rbf = RbfRows(X, self.gamma_)
         tol = _TRACE_TOL[X.dtype] if self.trace_tol is None else self.trace_tol
         while not state.done(tol):
             if state.likely_rank(tol) > highest:
@@ -189,7 +200,7 @@ class KernelMap:
         """K[rows, columns]."""
         if self.kernel == "precomputed":
             return np.asarray(X[np.ix_(rows, columns)])
-        return self.kernel_rows(X[rows], X[columns])
+        return self.kernel_rows(X[rows], X[columns]) if self._rbf is None else self._rbf.block(rows, columns)
 
     def _diagonal(self, X: Any) -> NDArray[np.float64]:
         if self.kernel == "precomputed":
@@ -277,10 +288,10 @@ class _Factor:
         return enough or bool(self.diagonal.max() <= max(self.floor, -8.0 * self.diagonal.min()))
 
     def likely_rank(self, tol: float) -> float:
-        """The rank at which the trace reaches the tolerance if it goes on to fall as it did, capped by the limit."""
+        """The rank at which the trace reaches the tolerance if it goes on to fall as it did; so far, if that is too early."""
         fallen = np.log(max(self.trace(), 1e-300) / self.total)
-        likely = self.rank * np.log(tol) / fallen if fallen < 0.0 else float(self.rank)
-        return float(min(self.limit, max(likely, self.rank)))
+        early = self.rank < _BLOCK // 2 or fallen >= 0.0
+        return float(self.rank) if early else min(float(self.limit), self.rank * max(1.0, np.log(tol) / fallen))
 
     def candidates(self, rng: np.random.Generator) -> NDArray[np.intp]:
         """Rows that may become pivots, none twice."""

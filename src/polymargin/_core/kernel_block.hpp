@@ -57,28 +57,26 @@ class KernelBlock {
 public:
     explicit KernelBlock(Size c) : desk_(c) {}
 
-    // Returns the number of rows moved.
     template <class Poll>
-    Size solve(const KernelData& data, int n_sweeps, Random& random, const Poll& poll) {
+    void solve(const KernelData& data, int n_sweeps, Random& random, const Poll& poll) {
         data_ = data;
         order_.resize(data.m);
         for (Size i = 0; i < data.m; ++i) order_[i] = static_cast<std::uint32_t>(i);
-        Size moved = 0;
         double quiet = 0.0;
         for (int k = 0; k < n_sweeps; ++k) {
             random.shuffle(order_, 1);
-            const double gap = sweep(quiet, moved, poll);
+            const double gap = sweep(quiet, poll);
             quiet = skip_below_ * gap / static_cast<double>(data.m);
         }
-        return moved;
     }
 
 private:
     static constexpr double skip_below_ = 0.3;  // of the average gap of a row
 
     template <class Poll>
-    double sweep(double quiet, Size& moved, const Poll& poll) {
+    double sweep(double quiet, const Poll& poll) {
         double gap = 0.0;
+        Size moved = 0;
         for (const std::uint32_t i : order_) {
             RowView row = desk_.look(data_, i, static_cast<double>(data_.K[i * data_.m + i]) + data_.inverse_rho);
             const Assessment seen = Problem::assess(row, infinity);

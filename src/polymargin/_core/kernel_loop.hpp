@@ -34,11 +34,15 @@ public:
     KernelLoop(const KernelData& data, std::uint64_t seed)
         : data_(data), random_(seed), desk_(data.c), block_(data.c), steps_(data.c) {}
 
-    // Rounds until the gap of the working set and its imbalance are at most `goal`, or until `max_visits` rows have moved.
+    // Rounds until the gap of the working set and its imbalance are at most `goal`, until `max_visits` rows have been visited
+    // (a block's sweeps are one visit of its rows: carrying their steps to all rows is what costs), or until the caller
+    // should look whether rounding of K stands in the way.
     template <class Poll>
     KernelProgress ascend(double goal, std::int64_t max_visits, const Poll& poll) {
         KernelProgress progress;
-        for (double quiet = 0.0; progress.visits < max_visits;) {
+        const auto looking = static_cast<std::int64_t>(1 + data_.c / 4);  // visits that cost as much as a look at all rows
+        double quiet = 0.0;
+        for (int round = 0; round < most_rounds_ && progress.visits < max_visits; ++round) {
             progress.gap = list_rows(quiet, poll);
             quiet = skip_below_ * progress.gap / static_cast<double>(data_.m);
             const double imbalance = this->imbalance();
@@ -46,15 +50,18 @@ public:
             if (data_.inverse_rho > 0.0 && progress.gap <= std::max(goal, imbalance)) move_centre();
             random_.shuffle(listed_, 1);
             for (Size at = 0; at < listed_.size(); at += block_rows_) {
-                progress.visits += static_cast<std::int64_t>(solve_block(at, poll));
+                const Size n = std::min(block_rows_, listed_.size() - at);
+                solve_block(listed_.data() + at, n, poll);
+                progress.visits += static_cast<std::int64_t>(n);
             }
-            progress.visits += 1;  // so that the limit ends every loop
+            progress.visits += looking;
         }
         return progress;
     }
 
 private:
     static constexpr Size block_rows_ = 512;
+    static constexpr int most_rounds_ = 500;
     static constexpr int sweeps_ = 10;          // of a block
     static constexpr double skip_below_ = 0.5;  // of the average gap of a row
     static constexpr Size tile_ = 512;          // columns of K that a block's rows are read for at a time
@@ -80,9 +87,8 @@ private:
     }
 
     template <class Poll>
-    Size solve_block(Size at, const Poll& poll) {
-        const Size n = std::min(block_rows_, listed_.size() - at), c = data_.c;
-        std::uint32_t* rows = listed_.data() + at;
+    void solve_block(std::uint32_t* rows, Size n, const Poll& poll) {
+        const Size c = data_.c;
         std::sort(rows, rows + n);
         K_.resize(n * n);
         S_.resize(c * n);
@@ -100,10 +106,9 @@ private:
         }
         const KernelData inner{n, c, K_.data(), S_.data(), a_.data(), y_.data(), cost_.data(), data_.b, data_.sums,
                                data_.inverse_rho};
-        const Size moved = block_.solve(inner, sweeps_, random_, poll);
+        block_.solve(inner, sweeps_, random_, poll);
         collect_steps(rows, n);
         carry(poll);
-        return moved;
     }
 
     // Writes the block's duals back and lists their steps by class.

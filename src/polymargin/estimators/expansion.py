@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -53,18 +54,27 @@ def solve_by_kernel_dual(
     seed: int,
     **settings: Any,
 ) -> tuple[Solution, Expansion]:
-    """Solves on the kernel itself; what rounding keeps from the tolerance is left to the map and `solve`.
+    """Solves on the kernel itself, where ``problem.X`` holds the rows themselves.
 
-    Here ``problem.X`` holds the rows themselves.
+    What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to the
+    map and `solve`, if memory has room for the map.
     """
     from polymargin.solvers.kernel_dual import kernel_dual
 
-    found = kernel_dual(problem, ledger, mapping, max_iter=max_iter, seed=seed, start=start)
+    patience = -(-max_iter // 2)
+    found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
     left = max_iter - found.certificate.n_iter
-    if found.certificate.status == "stalled" and left > 0:
-        mapped = replace(problem, X=mapping.fit_transform(problem.X))
-        start = WarmStart(found.duals, found.b)
-        return solve_and_expand(solve, mapped, ledger, mapping, max_iter=left, start=start, seed=seed, **settings)
+    if not found.certificate.converged and left > 0:
+        with suppress(MemoryError):
+            mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
+            mapped = replace(problem, X=mapping.fit_transform(problem.X))
+            start = WarmStart(found.duals, found.b)
+            ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
+            solution, expansion = solve_and_expand(
+                solve, mapped, ledger, mapping, max_iter=left, start=start, seed=seed, **settings
+            )
+            n_iter = solution.certificate.n_iter + max_iter - left
+            return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
     support, tau = signed_duals(found.duals, problem.y, problem.n_classes)
     machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
     return Solution(machine, found.duals, found.certificate), Expansion(support, tau, found.b, found.penalty, found.primal)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from polymargin import features
 from polymargin._core import native
+from polymargin.rbf import RbfRows
 
 if TYPE_CHECKING:
     from polymargin.features import KernelMap
@@ -48,7 +49,7 @@ class GramRows:
         self._clock = self._filled = 0
         work = _CHUNK_WORK.get(str(mapping.kernel), 1 << 29) // max(1, X.shape[1])
         self._step = int(np.clip(min(_CHUNK_ENTRIES, work) // self.n, 1, _CHUNK))
-        self._exponents = _exponents(X, mapping.gamma_) if fast else None
+        self._rbf = RbfRows(X, mapping.gamma_) if fast else None
 
     def _affordable(self, reserved: float) -> int:
         """Rows for which there is room."""
@@ -125,24 +126,7 @@ class GramRows:
         return slots
 
     def _compute(self, rows: Rows, out: NDArray[Any]) -> None:
-        if self._exponents is None:
+        if self._rbf is None:
             out[:] = self._mapping.kernel_rows(self._X[rows], self._X)
-            return
-        left = self._exponents[rows]
-        left[:, -2:] = left[:, :-3:-1]
-        block = np.matmul(left, self._exponents.T, out=out if out.dtype == left.dtype else None)
-        np.minimum(block, 0.0, out=block)
-        np.exp(block, out=out)
-        out[np.arange(len(rows)), rows] = 1.0
-
-
-def _exponents(X: Any, gamma: float) -> Array:
-    """E with ``E_i . E_j' = -gamma |x_i - x_j|^2`` once the last two entries of one of them are swapped.
-
-    In double precision, about the mean: squared distances cancel.
-    """
-    E = np.empty((X.shape[0], X.shape[1] + 2))
-    scaled = np.multiply(X - X.mean(axis=0, dtype=np.float64), np.sqrt(2.0 * gamma), out=E[:, :-2])
-    E[:, -2] = 1.0
-    E[:, -1] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
-    return E
+        else:
+            self._rbf.block(rows, out=out)

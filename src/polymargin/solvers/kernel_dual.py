@@ -38,7 +38,7 @@ _GROWTH = 0.5  # rows that join a working set, relative to those that stay, and 
 _JOIN = 256
 _LARGEST = 8192  # rows of a working set: its block of K is 268 MB
 _PART = 0.1  # of a working set's gap that is left before the others are looked at
-_ATTEMPTS = 20  # certificates that miss the tolerance before rounding is to blame
+_PATIENCE = 15  # rounds without progress before rounding is to blame
 
 Array = NDArray[np.float64]
 
@@ -58,24 +58,27 @@ def kernel_dual(
 ) -> KernelSolution:
     """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
     state = _State(problem, mapping, seed, start)
-    budget, attempts = max_iter * problem.n_rows, 0
+    budget, precision = max_iter * problem.n_rows, 0.3
+    least, idle = np.inf, 0
     best: tuple[float, float, SparseDuals, Array] | None = None
     rows = state.first_rows()
     while True:
-        state.ascend(rows, ledger.tol * 0.3 * 0.5**attempts, budget - state.visits)
-        out_of_budget = state.visits >= budget
-        if state.estimate <= ledger.tol * state.primal or out_of_budget:
-            attempts += 1
+        state.ascend(rows, precision * ledger.tol, budget - state.visits)
+        idle = 0 if state.estimate <= 0.9 * least else idle + 1
+        least = min(least, state.estimate)
+        at_end = state.visits >= budget or idle >= _PATIENCE
+        if state.estimate <= ledger.tol * state.primal or at_end:
+            precision *= 0.5
             state.refresh()
             ledger.add(state.primal, state.bound(), state.epochs)
             if best is None or state.primal < best[0]:
                 best = (state.primal, 0.5 * state.squared_norm, state.duals(), state.b.copy())
-            if ledger.done or out_of_budget or attempts >= _ATTEMPTS:
+            if ledger.done or at_end:
                 break
         rows = state.next_rows(rows, ledger.tol)
     primal, penalty, duals, b = best
-    n_iter = min(max_iter, state.epochs)
-    return KernelSolution(duals, b, penalty, primal, ledger.close(n_iter, "max_iter" if out_of_budget else "stalled"))
+    certificate = ledger.close(min(max_iter, state.epochs), "max_iter" if state.visits >= budget else "stalled")
+    return KernelSolution(duals, b, penalty, primal, certificate)
 
 
 class _State:
