@@ -3,10 +3,11 @@
 import argparse
 import os
 
-from . import angular, growth, interrupt, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
+from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
+    "kernels": kernels,
     "startup": startup,
     "growth": growth,
     "memory": memory,

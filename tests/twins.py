@@ -80,3 +80,16 @@ def solve_scaled_row(problem: str, g, a, g_target: float, h, h_target: float, co
     low = min(o.min(), o_target) - h.max() * cost - 1.0
     nu = _bisect(lambda nu: min(cap, (nu - o_target) / h_target) - duals(nu).sum(), low, max(o.max(), o_target) + 1.0)
     return duals(nu)
+
+
+def kernel_ascent(problem: str, K, y, cost, n_classes: int, epochs: int, inverse_rho: float = 0.0) -> np.ndarray:
+    """Plain cyclic coordinate ascent on a kernel matrix; with an intercept on ``K + inverse_rho 11'``, its proximal step."""
+    n = len(y)
+    K = K + inverse_rho
+    a = np.zeros((n, n_classes))
+    for _ in range(epochs):
+        for i in range(n):
+            others = np.arange(n_classes) != y[i]
+            s = K[i] @ tau(a, y)
+            a[i, others] = solve_row(problem, s[others], a[i, others], s[y[i]] - 1.0, K[i, i], cost[i])
+    return a

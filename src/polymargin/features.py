@@ -29,7 +29,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
+from polymargin.rbf import RbfRows
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
@@ -108,6 +109,7 @@ class KernelMap:
     n_components: int | None = None
     random_state: Any = None
     trace_tol: float | None = None
+    _rbf: RbfRows | None = field(default=None, init=False, repr=False)
 
     def fit_transform(self, X: Any, sample_weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Choose pivots and return Phi, of shape (n, r) and the dtype of X; r = 0 if the kernel is zero on all rows.
@@ -115,18 +117,35 @@ class KernelMap:
         X is a dense array or a CSR matrix, float32 or float64; for a precomputed kernel the square kernel matrix.
         The weights enter gamma="scale", which counts a row of weight 2 as two rows.
         """
+        Phi = self.fit_low_rank(X, sample_weight, X.shape[0])
+        assert Phi is not None  # no rank is above n
+        return Phi
+
+    def fit_low_rank(self, X: Any, sample_weight: NDArray[np.float64] | None, highest: int) -> NDArray[Any] | None:
+        """As `fit_transform`, but None as soon as the rank looks higher than `highest`; `gamma_` is set all the same."""
         if self.kernel == "precomputed":
             _check_matrix(X)
         self.gamma_ = self._resolve_gamma(X, sample_weight)
+        self._rbf = None
+        try:
+            return self._fit(X, highest)
+        finally:
+            self._rbf = None  # a copy of X that is of no use later
+
+    def _fit(self, X: Any, highest: int) -> NDArray[Any] | None:
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
         state = _Factor(self.diagonal(X), limit, X.dtype)
         self._check_diagonal(state)
+        if self.kernel == "rbf" and not sparse.issparse(X):
+            self._rbf = RbfRows(X, self.gamma_)
         tol = _TRACE_TOL[X.dtype] if self.trace_tol is None else self.trace_tol
         while not state.done(tol):
+            if state.likely_rank(tol) > highest:
+                return None
             self._step(X, state, rng, tol)
             self._check_diagonal(state)
-        if self._may_be_indefinite:
+        if self.may_be_indefinite:
             self._check_residual(X, state, rng)
         self.pivots_ = state.pivots
         self.factor_ = state.Phi[state.pivots, : state.rank].astype(np.float64)
@@ -163,7 +182,8 @@ class KernelMap:
         return values
 
     @property
-    def _may_be_indefinite(self) -> bool:
+    def may_be_indefinite(self) -> bool:
+        """Whether there are rows on which this kernel is not positive semi-definite."""
         return self.kernel not in ("linear", "rbf", "laplacian", "poly") or (self.kernel == "poly" and self.coef0 < 0)
 
     def _resolve_gamma(self, X: Any, sample_weight: NDArray[np.float64] | None) -> float:
@@ -180,7 +200,7 @@ class KernelMap:
         """K[rows, columns]."""
         if self.kernel == "precomputed":
             return np.asarray(X[np.ix_(rows, columns)])
-        return self.kernel_rows(X[rows], X[columns])
+        return self.kernel_rows(X[rows], X[columns]) if self._rbf is None else self._rbf.block(rows, columns)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         """k(x, x) of each row; for a precomputed kernel X is the square matrix."""
@@ -213,7 +233,7 @@ class KernelMap:
 
     def _check_diagonal(self, state: _Factor) -> None:
         lowest = float(state.diagonal.min(initial=0.0))
-        if lowest < -state.slack and self._may_be_indefinite:
+        if lowest < -state.slack and self.may_be_indefinite:
             raise _indefinite(self.kernel, f"its residual has {lowest:.3g} on the diagonal (K: up to {state.scale:.3g})")
 
     def _check_residual(self, X: Any, state: _Factor, rng: np.random.Generator) -> None:
@@ -267,6 +287,12 @@ class _Factor:
         """Small enough, full, or at the level of rounding, of which a negative diagonal entry is a measurement."""
         enough = self.exhausted or self.rank >= self.limit or self.trace() <= tol * self.total
         return enough or bool(self.diagonal.max() <= max(self.floor, -8.0 * self.diagonal.min()))
+
+    def likely_rank(self, tol: float) -> float:
+        """The rank at which the trace reaches the tolerance if it goes on to fall as it did; so far, if that is too early."""
+        fallen = np.log(max(self.trace(), 1e-300) / self.total)
+        early = self.rank < _BLOCK // 2 or fallen >= 0.0
+        return float(self.rank) if early else min(float(self.limit), self.rank * max(1.0, np.log(tol) / fallen))
 
     def candidates(self, rng: np.random.Generator) -> NDArray[np.intp]:
         """Rows that may become pivots, none twice."""

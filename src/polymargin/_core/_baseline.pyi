@@ -212,3 +212,30 @@ def solve_band_row(
     theta: float,
     mu: float,
 ) -> tuple[NDArray[np.float64], float]: ...
+def kernel_ascend(
+    problem: str,
+    K: NDArray[np.float32],
+    S: NDArray[np.float64],
+    a: NDArray[np.float64],
+    y: NDArray[np.int32],
+    cost: NDArray[np.float64],
+    b: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    inverse_rho: float,
+    goal: float,
+    max_visits: int,
+    seed: int,
+) -> tuple[int, float]: ...
+def kernel_gaps(
+    problem: str,
+    S: NDArray[np.float64],
+    a: NDArray[np.float64],
+    y: NDArray[np.int32],
+    cost: NDArray[np.float64],
+    b: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> float: ...
+def kernel_room(problem: str, a: NDArray[np.float64], cost: NDArray[np.float64]) -> float: ...
+def gather(
+    rows: NDArray[Any], numbers: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float32]
+) -> None: ...

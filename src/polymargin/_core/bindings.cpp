@@ -6,6 +6,7 @@ NB_MODULE(PM_MODULE, m) {
     polymargin::bind_labels(m);
     polymargin::bind_scores(m);
     polymargin::bind_margin_distribution(m);
+    polymargin::bind_kernel(m);
 
     m.def("supports_v3", [] {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))

@@ -127,6 +127,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
+    _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
 
     # ---- what a machine is ------------------------------------------------------------------------------------
 
@@ -171,8 +172,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         rows, kept = self._kept_rows(X, targets.kept), targets.kept
         seed = validation.seed_of(self.random_state)
         mapping = None if self.kernel == "linear" else self._kernel_map(seed)
-        features = rows if mapping is None else mapping.fit_transform(rows, targets.sample_weight)
-        problem = self._problem(_canonical(features), targets.y, targets.weight, len(targets.classes))
+        features = rows if mapping is None else self._features(mapping, rows, targets)
+        implicit = features is None
+        problem = self._problem(_canonical(rows if implicit else features), targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
         del targets  # its weights live on in the problem's costs
         ledger = Ledger(self.tol, self.verbose, type(self).__name__)
@@ -188,9 +190,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._store(problem, solution, solution.machine.b)
             self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
         else:
-            from polymargin.estimators.expansion import solve_and_expand
+            from polymargin.estimators.expansion import solve_and_expand, solve_by_kernel_dual
 
-            solution, expansion = solve_and_expand(self._solve, problem, ledger, mapping, **settings)
+            by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
+            solution, expansion = by_kernel(self._solve, problem, ledger, mapping, **settings)
             self.__dict__.update(facts)
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
@@ -257,6 +260,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         from polymargin.features import KernelMap
 
         return KernelMap(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, seed)
+
+    def _features(self, mapping: KernelMap, rows: Any, targets: Targets) -> Any:
+        """Rows of the kernel's features; None if the machine is solved on the kernel itself."""
+        if not self._has_kernel_dual:
+            return mapping.fit_transform(rows, targets.sample_weight)
+        from polymargin.estimators.expansion import features_or_none
+
+        return features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         return Problem(

@@ -42,6 +42,8 @@ class CrammerSingerSVC(MarginClassifier):
     16.92
     """
 
+    _has_kernel_dual = True
+
     def _loss(self) -> ScoreLoss:
         return CrammerSingerHinge()
 
@@ -87,6 +89,8 @@ class WestonWatkinsSVC(MarginClassifier):
     >>> machine.certificate_.rel_gap <= machine.tol
     True
     """
+
+    _has_kernel_dual = True
 
     def _loss(self) -> ScoreLoss:
         return WestonWatkinsHinge()

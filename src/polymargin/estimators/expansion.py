@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
 
 _ATTEMPTS = 4  # at ever tighter tolerances
+_FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
+_LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
+_MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
 
 Array = NDArray[np.float64]
 
@@ -27,6 +31,53 @@ class Expansion(NamedTuple):
     b: Array
     penalty: float
     primal: float
+
+
+def features_or_none(mapping: KernelMap, rows: Any, weight: Array, n_classes: int) -> NDArray[Any] | None:
+    """Rows of a feature map, or None where the kernel dual does better: many rows, and a kernel of high rank.
+
+    A kernel that may be indefinite goes through the map, which finds that out.
+    """
+    n = rows.shape[0]
+    unsuited = mapping.n_components or mapping.may_be_indefinite or n < _FEWEST_ROWS or n * n_classes > _MOST_DUALS
+    return mapping.fit_transform(rows, weight) if unsuited else mapping.fit_low_rank(rows, weight, int(_LOW_RANK * n))
+
+
+def solve_by_kernel_dual(
+    solve: Callable[..., Solution],
+    problem: Problem,
+    ledger: Ledger,
+    mapping: KernelMap,
+    *,
+    max_iter: int,
+    start: WarmStart | None,
+    seed: int,
+    **settings: Any,
+) -> tuple[Solution, Expansion]:
+    """Solves on the kernel itself, where ``problem.X`` holds the rows themselves.
+
+    What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to the
+    map and `solve`, if memory has room for the map.
+    """
+    from polymargin.solvers.kernel_dual import kernel_dual
+
+    patience = -(-max_iter // 2)
+    found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
+    left = max_iter - found.certificate.n_iter
+    if not found.certificate.converged and left > 0:
+        with suppress(MemoryError):
+            mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
+            mapped = replace(problem, X=mapping.fit_transform(problem.X))
+            start = WarmStart(found.duals, found.b)
+            ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
+            solution, expansion = solve_and_expand(
+                solve, mapped, ledger, mapping, max_iter=left, start=start, seed=seed, **settings
+            )
+            n_iter = solution.certificate.n_iter + max_iter - left
+            return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
+    support, tau = problem.signed_duals(found.duals)
+    machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
+    return Solution(machine, found.duals, found.certificate), Expansion(support, tau, found.b, found.penalty, found.primal)
 
 
 def solve_and_expand(

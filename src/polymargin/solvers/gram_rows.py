@@ -1,0 +1,132 @@
+"""Rows of a kernel matrix on demand, in blocks, the least recently used forgotten first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin import features
+from polymargin._core import native
+from polymargin.rbf import RbfRows
+
+if TYPE_CHECKING:
+    from polymargin.features import KernelMap
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_CHUNK = 256  # rows of the matrix handled at a time, at most
+_CHUNK_ENTRIES = 1 << 22  # and kernel values: a signal must not wait for long
+_CHUNK_WORK = {"laplacian": 1 << 25}  # entries times features; distances that are no matrix product are slow
+_SHARE = 0.5  # of the free memory for the cache
+_FEWEST = 512  # rows the cache must have room for
+
+
+class GramRows:
+    """K of a positive semi-definite kernel on the rows of X (dense or CSR), in the dtype of X.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    mapping : KernelMap
+        The kernel, with `gamma_` set.
+    reserved : float
+        Bytes that the caller is going to need beside the cache.
+    """
+
+    def __init__(self, X: Any, mapping: KernelMap, reserved: float = 0.0):
+        self.n, self.dtype = int(X.shape[0]), X.dtype
+        self._X, self._mapping = X, mapping
+        fast = mapping.kernel == "rbf" and not sparse.issparse(X)
+        self.capacity = self._affordable(reserved + (8.0 * self.n * (X.shape[1] + 2) if fast else 0.0))
+        self._cache = np.empty((self.capacity, self.n), dtype=X.dtype)  # the system gives pages as they are written
+        self._slot = np.full(self.n, -1, dtype=np.int64)
+        self._row = np.full(self.capacity, -1, dtype=np.int64)
+        self._used_at = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = self._filled = 0
+        work = _CHUNK_WORK.get(str(mapping.kernel), 1 << 29) // max(1, X.shape[1])
+        self._step = int(np.clip(min(_CHUNK_ENTRIES, work) // self.n, 1, _CHUNK))
+        self._rbf = RbfRows(X, mapping.gamma_) if fast else None
+
+    def _affordable(self, reserved: float) -> int:
+        """Rows for which there is room."""
+        row, free = float(self.n) * self.dtype.itemsize, features.available_memory()
+        rows = int(min(self.n, max(0.0, _SHARE * (free - reserved)) // row)) if np.isfinite(free) else self.n
+        if rows < min(self.n, _FEWEST):
+            needed = reserved + min(self.n, _FEWEST) * row / _SHARE
+            raise MemoryError(
+                f"A kernel machine on {self.n} rows needs at least {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB are free. "
+                f"Set n_components= to at most {max(1, int(free / (2 * row)))} (Nystroem approximation of that rank)."
+            )
+        return rows
+
+    def block(self, rows: Rows) -> NDArray[np.float32]:
+        """K[rows][:, rows] in single precision."""
+        self._fetch(rows)
+        block = np.empty((len(rows), len(rows)), dtype=np.float32)
+        native.gather(self._cache, self._slot[rows], rows, block)
+        return block
+
+    def add_product(self, rows: Rows, T: Array, S: Array) -> None:
+        """``S += T' K[rows]`` for T (m, c) and S (c, n), summed in double precision over chunks of rows."""
+        moved = T.any(axis=1)
+        rows, T = rows[moved], T[moved].astype(self.dtype)
+        order = np.argsort(self._slot[rows])  # cached rows lie side by side where they came together
+        for start in range(0, len(rows), _CHUNK):
+            some = order[start : start + _CHUNK]
+            S += T[some].T @ self._rows(rows[some])
+
+    def inner(self, rows: Rows, T: Array) -> float:
+        """``sum_k t_k' K t_k`` for T (m, c) on these rows."""
+        total = 0.0
+        for start in range(0, len(rows), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            block = self._rows(rows[some])[:, rows]
+            total += float(np.einsum("ik,ik->", T[some], block @ T, dtype=np.float64))
+        return total
+
+    def _rows(self, rows: Rows) -> NDArray[Any]:
+        """K[rows], without a copy if they lie side by side in the cache."""
+        self._fetch(rows)
+        slots = self._slot[rows]
+        if slots[-1] - slots[0] == len(slots) - 1 and (np.diff(slots) == 1).all():
+            return self._cache[slots[0] : slots[-1] + 1]
+        return self._cache[slots]
+
+    def _fetch(self, rows: Rows) -> None:
+        """Computes the rows that are not in the cache."""
+        self._clock += 1
+        known = self._slot[rows] >= 0
+        self._used_at[self._slot[rows[known]]] = self._clock
+        missing = rows[~known]
+        for start in range(0, len(missing), self._step):
+            some = missing[start : start + self._step]
+            slots = self._free_slots(len(some))
+            if slots[-1] - slots[0] == len(slots) - 1:
+                self._compute(some, self._cache[slots[0] : slots[-1] + 1])
+            else:
+                block = np.empty((len(some), self.n), dtype=self.dtype)
+                self._compute(some, block)
+                self._cache[slots] = block
+            self._slot[some], self._row[slots], self._used_at[slots] = slots, some, self._clock
+
+    def _free_slots(self, count: int) -> Rows:
+        """Slots that were never used, or else those longest out of use, in ascending order."""
+        if self._filled + count <= self.capacity:
+            self._filled += count
+            return np.arange(self._filled - count, self._filled)
+        self._filled = self.capacity
+        slots = np.sort(np.argpartition(self._used_at, count - 1)[:count])
+        forgotten = self._row[slots]
+        self._slot[forgotten[forgotten >= 0]] = -1
+        self._row[slots] = -1
+        return slots
+
+    def _compute(self, rows: Rows, out: NDArray[Any]) -> None:
+        if self._rbf is None:
+            out[:] = self._mapping.kernel_rows(self._X[rows], self._X)
+        else:
+            self._rbf.block(rows, out=out)
