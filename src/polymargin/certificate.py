@@ -61,8 +61,10 @@ class Certificate:
         """The same bound beside another machine's objective and another tolerance."""
         gap = primal - self.dual
         rel_gap = gap / max(abs(primal), 1e-300)
-        reached = self.status if self.converged else "optimal"
-        status = reached if rel_gap <= tol else "stalled" if self.converged else self.status
+        if self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
+            status = "stationary" if primal - self.primal <= tol * abs(primal) else "stalled"
+        else:
+            status = "optimal" if rel_gap <= tol else "stalled" if self.converged else self.status
         return replace(self, primal=primal, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
 
     @property
