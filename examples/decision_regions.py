@@ -65,7 +65,8 @@ def main():
     for name, machine in machines.items():
         end = machine.certificate_
         right = 100.0 * machine.score(X, y)
-        print(f"{name:18} {end.status:10} objective {end.primal:10.4f}  {len(machine.support_):4} support rows  {right:5.1f} % right")
+        rows = len(machine.support_)
+        print(f"{name:18} {end.status:10} objective {end.primal:10.4f}  {rows:4} support rows  {right:5.1f} % right")
     try:
         draw(machines, X, y, path)
     except ImportError:

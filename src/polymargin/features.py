@@ -289,7 +289,7 @@ class _Factor:
         return enough or bool(self.diagonal.max() <= max(self.floor, -8.0 * self.diagonal.min()))
 
     def likely_rank(self, tol: float) -> float:
-        """The rank at which the trace reaches the tolerance if it goes on to fall as it did; so far, if that is too early."""
+        """The rank at which the trace reaches the tolerance if it falls on as it did; so far, if that is too early."""
         fallen = np.log(max(self.trace(), 1e-300) / self.total)
         early = self.rank < _BLOCK // 2 or fallen >= 0.0
         return float(self.rank) if early else min(float(self.limit), self.rank * max(1.0, np.log(tol) / fallen))

@@ -1,7 +1,7 @@
 """Blocks of an RBF kernel matrix on dense rows, by one matrix product and one exponential each.
 
-scikit-learn's pairwise kernels check and convert both sides at each call, and form distances of float32 rows in double precision.
-Here rows are prepared once: about their mean, with
+scikit-learn's pairwise kernels check and convert both sides at each call, and form distances of float32 rows in double
+precision. Here rows are prepared once: about their mean, with
 
     -gamma |x_i - x_j|^2 = z_i . z_j + h_i + h_j,    z = sqrt(2 gamma) (x - mean),    h = -|z|^2 / 2,
 

@@ -48,7 +48,12 @@ def square_root(K):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(
-    "kernel", [{"kernel": "rbf", "gamma": 0.3}, {"kernel": "laplacian", "gamma": 0.2}, {"kernel": "poly", "gamma": 0.3, "coef0": 1.0}]
+    "kernel",
+    [
+        {"kernel": "rbf", "gamma": 0.3},
+        {"kernel": "laplacian", "gamma": 0.2},
+        {"kernel": "poly", "gamma": 0.3, "coef0": 1.0},
+    ],
 )
 @each_machine
 def test_the_optimum_is_that_of_the_reference(machine, kernel, fit_intercept, always):
@@ -75,7 +80,8 @@ def test_crammer_singer_agrees_with_cvxpy(always):
     W, b, slack = cp.Variable((n, c)), cp.Variable(c), cp.Variable(n, nonneg=True)
     S = root @ W + np.ones((n, 1)) @ cp.reshape(b, (1, c), order="C")
     own = cp.sum(cp.multiply(S, np.eye(c)[y]), axis=1)
-    limits = [slack[np.flatnonzero(y != k)] >= 1 - own[np.flatnonzero(y != k)] + S[np.flatnonzero(y != k), k] for k in range(c)]
+    rivals = [np.flatnonzero(y != k) for k in range(c)]
+    limits = [slack[rows] >= 1 - own[rows] + S[rows, k] for k, rows in enumerate(rivals)]
     problem = cp.Problem(cp.Minimize(C * cp.sum(slack) + 0.5 * cp.sum_squares(W)), limits)
     problem.solve(solver="CLARABEL")
     est = CrammerSingerSVC(C=C, kernel="rbf", gamma=0.3, tol=1e-6, random_state=0).fit(X, y)
@@ -98,7 +104,8 @@ def test_both_ways_give_the_same_machine(machine, dtype, monkeypatch):
     by_map = machine(C=2.0, kernel="rbf", random_state=0).fit(X, y)
     assert len(calls) == 1
     assert by_dual.certificate_.status == by_map.certificate_.status == "optimal"
-    assert max(by_dual.certificate_.dual, by_map.certificate_.dual) <= min(by_dual.objective_, by_map.objective_) * (1 + 1e-6)
+    highest_bound = max(by_dual.certificate_.dual, by_map.certificate_.dual)
+    assert highest_bound <= min(by_dual.objective_, by_map.objective_) * (1 + 1e-6)
     assert by_dual.dual_coef_.dtype == by_dual.decision_function(X).dtype == dtype
     assert (by_dual.predict(X) == by_map.predict(X)).mean() > 0.995
     assert len(by_dual.support_) < len(y)

@@ -56,8 +56,8 @@ def solve_by_kernel_dual(
 ) -> tuple[Solution, Expansion]:
     """Solves on the kernel itself, where ``problem.X`` holds the rows themselves.
 
-    What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to the
-    map and `solve`, if memory has room for the map.
+    What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to
+    the map and `solve`, if memory has room for the map.
     """
     from polymargin.solvers.kernel_dual import kernel_dual
 
