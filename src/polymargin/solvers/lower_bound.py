@@ -42,10 +42,11 @@ def _best_on_ray(linear: float, power: float, exponent: float, square: float) ->
         return 0.0
     candidates = [linear / (2.0 * square)] if square > 0.0 else []
     if power > 0.0:
-        candidates.append((linear / (exponent * power)) ** (1.0 / (exponent - 1.0)))
-    if not candidates:
-        return np.inf
-    t = min(candidates)
+        log_t = (np.log(linear) - np.log(exponent * power)) / (exponent - 1.0)
+        candidates.append(float(np.exp(min(log_t, 700.0))))
+    t = min(candidates, default=np.inf)
+    if not 0.0 < t < 1e100:  # beyond all bounds: the longest step that is allowed
+        return t
     for _ in range(30):
         a, b = exponent * power * t ** (exponent - 1.0), 2.0 * square * t
         step = np.log((a + b) / linear) * (a + b) / ((exponent - 1.0) * a + b)
