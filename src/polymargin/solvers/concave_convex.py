@@ -46,7 +46,8 @@ Array = NDArray[np.float64]
 
 _START_TOL = 1e-2  # relative gap of the two convex machines that are tried as starts
 _START_SHARE = 4  # each may use a quarter of the iterations
-_TIGHTER = 0.25  # of the inner tolerance, when a round has not gained enough
+_INNER = 0.1  # relative gap of a round, in units of what it can gain
+_TIGHTER = 0.25  # of that, when a round has not gained enough
 _FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _PATIENCE = 20  # rounds of the paper's iteration without a new best
 _EPOCHS = 10  # between two moves of the centre of the proximal intercept
@@ -100,7 +101,8 @@ def _descending_rounds(ascent: _Ascent, ledger: Ledger, max_iter: int) -> Soluti
         ascent.relinearise()
         level = best.primal  # Q meets F here
         ledger.primal, ledger.dual = level, -np.inf  # the bounds of earlier rounds do not hold for this Q
-        seen, tol = _one_round(ascent, ledger, tol)
+        seen = _one_round(ascent, ledger, tol)
+        tol = min(_START_TOL, _INNER * ledger.rel_gap)  # the next round has about as much to gain
         if seen.stated < level:
             decrease = (level - seen.stated) / level
             best, duals = ascent.machine(seen.stated), ascent.duals()
@@ -118,16 +120,17 @@ def _descending_rounds(ascent: _Ascent, ledger: Ledger, max_iter: int) -> Soluti
     return Solution(best, duals, certificate, rounds=tuple(rounds), last_change=decrease)
 
 
-def _one_round(ascent: _Ascent, ledger: Ledger, tol: float) -> tuple[_Seen, float]:
-    """Ascends until F has half of the possible gain, or none is possible; returns the tolerance that took."""
+def _one_round(ascent: _Ascent, ledger: Ledger, tol: float) -> _Seen:
+    """Ascends until F has half of the possible gain, or none is possible."""
     level = ledger.primal
     while True:
+        tol = max(tol, _INNER * ledger.tol)
         ascent.improve(tol)
         seen = ascent.look()
         ledger.add(level, seen.dual, ascent.n_iter)
         if ledger.done or level - seen.stated >= 0.5 * ledger.gap or ascent.left <= 0:
-            return seen, tol
-        tol = max(_TIGHTER * tol, 0.1 * ledger.tol)
+            return seen
+        tol *= _TIGHTER
 
 
 def _paper_rounds(ascent: _Ascent, ledger: Ledger, max_iter: int) -> Solution:

@@ -27,7 +27,8 @@ _LARGEST_MATRIX = 1200  # unknowns for which the Newton matrix is formed
 _MOST_FEATURES = 1000  # for the preconditioner of conjugate gradients, beyond that
 _MOST_UNKNOWNS = 50_000
 _SOLVED = 2e-2  # Newton's decrement, relative to what the smoothing leaves, at which the centre moves
-_DAMPING = 3e-3, 1e-3, 1.0  # delta_i / |x_i|^2 at first, at least and at most
+_DAMPING = 3e-2, 1e-3, 1.0  # delta_i / |x_i|^2 at first, at least and at most
+_EASIER, _HARDER = 0.6, 3.0  # changes of it
 _SUFFICIENT = 1e-4  # of the slope, in the line search
 _SHORTEST = 1e-4  # step
 _CG_STEPS, _CG_ACCURACY = 60, 1e-2
@@ -74,7 +75,7 @@ class ProximalNewton:
         """Improves the machine, and the loop's duals with it, until their gap is below `tol`."""
         last = self._loop.visits + max_passes * self._problem.n_rows
         point = self._at(W, b)
-        steps, clipped = 0, False
+        steps = 0
         while True:
             if point.primal - point.dual <= tol * point.primal:
                 self._loop.accept_newton()
@@ -82,7 +83,7 @@ class ProximalNewton:
             W_step, b_step = self._direction(point)
             slope = float(np.vdot(W_step, point.dW) + np.vdot(b_step, point.db))
             point, length = self._search(point, W_step, b_step, slope)
-            steps, clipped = steps + 1, clipped or length < 1.0
+            steps += 1
             # Phi is below the step's objective by about the gap that its smoothing leaves
             solved = slope <= _SOLVED * (point.primal - point.smooth) or length <= _SHORTEST
             out_of_passes = self._loop.visits >= last
@@ -90,13 +91,14 @@ class ProximalNewton:
                 self._loop.accept_newton()
                 if out_of_passes:
                     return point
-                self._adapt(steps, clipped)
-                steps, clipped = 0, False
+                self._damp(_EASIER if steps <= 2 else 1.0)
+                steps = 0
+                point = self._at(point.W, point.b)
+            elif length < 1.0 or steps % 5 == 0:  # more smoothing suits Newton's method better
+                self._damp(_HARDER)
                 point = self._at(point.W, point.b)
 
-    def _adapt(self, steps: int, clipped: bool) -> None:
-        """Less damping when Newton's method had it easy, more when it had to shorten steps."""
-        factor = 3.0 if clipped or steps > 4 else 0.7 if steps <= 1 else 1.0
+    def _damp(self, factor: float) -> None:
         self._damping = min(max(factor * self._damping, _DAMPING[1]), _DAMPING[2])
 
     def _at(self, W: Array, b: Array) -> Point:
