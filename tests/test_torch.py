@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from torch import nn  # noqa: E402
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC  # noqa: E402
+from polymargin import M3SVC, CrammerSingerSVC, WestonWatkinsSVC  # noqa: E402
 from polymargin.torch import (  # noqa: E402
     AngularRegularizer,
     CoupledNormRegularizer,
@@ -482,7 +482,6 @@ def descend(value, parameters, rounds=1):
 
 
 def test_a_layer_trained_by_lbfgs_reaches_the_optimum_of_m3svc(iris):
-    """299.5846 is the exact optimum; `M3SVC` certifies its own where it is there."""
     X, y = map(torch.from_numpy, iris)
     linear, loss, regularizer = layer(3, 4), M3HingeLoss(reduction="sum"), PairwiseMarginRegularizer(4)
     exact = WestonWatkinsLoss(reduction="sum")
@@ -494,21 +493,14 @@ def test_a_layer_trained_by_lbfgs_reaches_the_optimum_of_m3svc(iris):
     descend(smoothed, list(linear.parameters()), rounds=6)
     reached = (10.0 * exact(linear(X), y) + regularizer(linear)).item()
     assert reached == pytest.approx(299.5846, rel=1e-5)
-    machines = pytest.importorskip("polymargin.estimators")
-    if hasattr(machines, "M3SVC"):
-        assert reached == pytest.approx(machines.M3SVC(C=10.0, p=4, tol=1e-7).fit(*iris).objective_, rel=1e-4)
+    assert reached == pytest.approx(M3SVC(C=10.0, p=4, tol=1e-7).fit(*iris).objective_, rel=1e-5)
 
 
-def test_a_layer_trained_by_lbfgs_reaches_the_optimum_of_the_squared_hinge(overlapping):
-    """Smooth enough for L-BFGS as it is."""
-    from polymargin import LpNormSVC
-
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_a_layer_trained_by_lbfgs_on_ism3_reaches_the_optimum_of_m3svc(loss, overlapping):
     X, y = map(torch.from_numpy, overlapping)
-    est = LpNormSVC(C=1.0, p=2, loss="squared_hinge", tol=1e-8).fit(*overlapping)
-    linear, loss, regularizer = layer(4, 5), CrammerSingerLoss(squared=True, reduction="sum"), LpNormRegularizer(2)
-
-    def value(number=0):
-        return loss(linear(X), y) + regularizer(linear)
-
-    descend(value, list(linear.parameters()), rounds=3)
-    assert value().item() == pytest.approx(est.objective_, rel=1e-4)
+    linear = layer(4, 5)
+    criterion = ISM3Loss(linear, loss=loss, lam=0.5, reduction="sum")
+    descend(lambda _: criterion(linear(X), y), list(linear.parameters()))
+    optimum = M3SVC(C=2.0, p=4, loss=loss, tol=1e-8).fit(*overlapping).objective_
+    assert 2.0 * criterion(linear(X), y).item() == pytest.approx(optimum, rel=1e-6)

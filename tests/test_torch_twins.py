@@ -99,6 +99,7 @@ MACHINES = {
         lambda **o: twins.MarginDistributionLoss(theta=0.3, mu=0.7, **o),
         lambda est: twins.LpNormRegularizer(2),
     ),
+    "AngularSVC": ({"omega": 2.0}, twins.CrammerSingerLoss, lambda est: twins.AngularRegularizer(est.omega, floor=1e-9)),
     "OneVsNoneSVC": (
         {"biases": "soft"},
         twins.OneVsNoneLoss,
