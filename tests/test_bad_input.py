@@ -427,7 +427,7 @@ def test_badly_scaled_X_is_finite_or_a_clear_error(machine, params, container, f
     for number in (est.class_vectors_, est.class_offsets_, est.decision_function(X), est.objective_):
         assert np.isfinite(number).all()
     assert est.n_iter_ <= 300
-    assert est.certificate_.status == "optimal" or "gap" in said
+    assert est.certificate_.converged or "gap" in said
 
 
 @each_machine

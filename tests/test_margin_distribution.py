@@ -137,8 +137,6 @@ def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
 def test_a_convex_step_matches_cvxpy(frozen, fit_intercept, storage, newton, monkeypatch):
     if not newton:
         monkeypatch.setattr(proximal_newton, "_MOST_FEATURES", 0)
-    elif storage == "csr":
-        pytest.skip("Newton steps are for dense rows")
     for seed in range(3):
         X, y, cost, theta, mu = step_data(seed)
         rows = sparse.csr_matrix(X) if storage == "csr" else X

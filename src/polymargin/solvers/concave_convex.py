@@ -11,7 +11,7 @@ round replaces it, at the machine W_t:
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
 Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals;
-on dense data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds
+on data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds
 what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``. Until then a round goes on until it has half of it.
 """
 
@@ -211,7 +211,8 @@ class _Ascent:
         # so many visits before Newton steps: about as much work as one or two of them
         self._patience = settings.budget
         if self._newton is not None:
-            self._patience = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
+            work = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
+            self._patience = min(work, settings.budget // 20)  # so that enough iterations are left for Newton steps
         self._point: Point | None = None  # the machine of the last Newton step
         self._prepare(problem)
         if start is not None:

@@ -1,6 +1,6 @@
 """A proximal Newton method for one convex step of the margin distribution machine, where coordinate ascent crawls.
 
-On dense data with few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself
+With few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself
 has few unknowns. With the duals tau' so far as the centre, the step's dual is regularised by
 ``(delta_i / 2) |tau_i - tau'_i|^2``; that makes its primal smooth (``_core/margin_distribution_newton.hpp``)::
 
@@ -35,9 +35,9 @@ _CG_STEPS, _CG_ACCURACY = 60, 1e-2
 
 
 def suits(problem: Problem) -> bool:
-    """Whether Newton steps are affordable: dense rows and few features."""
+    """Whether Newton steps are affordable: few features."""
     d = problem.n_features
-    return not sparse.issparse(problem.X) and 0 < d <= _MOST_FEATURES and (d + 1) * problem.n_classes <= _MOST_UNKNOWNS
+    return 0 < d <= _MOST_FEATURES and (d + 1) * problem.n_classes <= _MOST_UNKNOWNS
 
 
 def epochs_of_a_step(problem: Problem) -> float:
@@ -77,7 +77,8 @@ class ProximalNewton:
         point = self._at(W, b)
         steps = 0
         while True:
-            if point.primal - point.dual <= tol * point.primal:
+            # while sum_i tau_i is not 0 the value of the duals is no bound and may lie above
+            if abs(point.primal - point.dual) <= tol * point.primal:
                 self._loop.accept_newton()
                 return point
             W_step, b_step = self._direction(point)
@@ -161,8 +162,12 @@ class ProximalNewton:
     def _axes(self) -> tuple[Array, Array, Array]:
         if self._basis is None:
             X = self._problem.X
-            mean = X.mean(axis=0, dtype=np.float64) if self._problem.fit_intercept else np.zeros(X.shape[1])
-            gram = np.asarray(X.T @ X, dtype=np.float64) - X.shape[0] * np.outer(mean, mean)
+            gram = X.T @ X
+            gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+            mean = np.zeros(X.shape[1])
+            if self._problem.fit_intercept:
+                mean = np.asarray(X.T @ np.full(X.shape[0], 1.0 / X.shape[0], dtype=X.dtype), dtype=np.float64)
+                gram -= X.shape[0] * np.outer(mean, mean)
             squares, axes = np.linalg.eigh(gram)
             self._basis = mean, axes, np.maximum(squares, 0.0)
         return self._basis
