@@ -28,11 +28,12 @@ PARAMETERS = """C : float, default=1.0
         Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed" or a callable, as in :class:`sklearn.svm.SVC`. The
-        kernel machine is exact: it is fitted in the feature space of a pivoted Cholesky factor of the kernel matrix.
+        kernel machine is exact, whether it is fitted through a pivoted Cholesky factor of the kernel matrix or, with many
+        rows, by a dual that asks for few of the matrix's rows.
     gamma, degree, coef0
         Kernel parameters as in :class:`sklearn.svm.SVC`; no effect on a linear kernel.
     n_components : int or None, default=None
-        Rank of a Nystroem approximation of the kernel, for many rows; None is exact.
+        Rank of a Nystroem approximation of the kernel, for very many rows; None is exact.
     fit_intercept : bool, default=True
         Whether the classes have offsets b. They are not penalised.
     tol : float, default=1e-4

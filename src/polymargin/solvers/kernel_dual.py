@@ -58,7 +58,7 @@ def kernel_dual(
 ) -> KernelSolution:
     """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
     state = _State(problem, mapping, seed, start)
-    budget, precision = max_iter * problem.n_rows, 0.3
+    budget, precision = max_iter * problem.n_rows, 0.7
     least, idle = np.inf, 0
     best: tuple[float, float, SparseDuals, Array] | None = None
     rows = state.first_rows()
