@@ -179,8 +179,8 @@ def verdict(record: dict) -> str:
 
     (softmax, small), (ism3, large) = numbers("softmax"), numbers("ISM3")
     return (
-        f"In this setting ISM3 is {abs(ism3 - softmax):.1f} points {'better' if ism3 > softmax else 'worse'} than softmax on "
-        f"the test rows; the smallest margin of its last layer is {large / small:.1f} times as large."
+        f"In this setting ISM3 is {abs(ism3 - softmax):.1f} points {'better' if ism3 > softmax else 'worse'} than softmax "
+        f"on the test rows; the smallest margin of its last layer is {large / small:.1f} times as large."
     )
 
 
