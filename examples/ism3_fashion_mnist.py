@@ -162,8 +162,26 @@ def differences(record: dict) -> list[str]:
         gains = [last[method, s] - last["softmax", s] for m, s in last if m == method and ("softmax", s) in last]
         if gains:
             points = ", ".join(f"{100 * gain:+.2f}" for gain in gains)
-            lines.append(f"- {method} minus softmax, points of accuracy by seed: {points}; mean {100 * np.mean(gains):+.2f}")
+            wins = sum(gain > 0 for gain in gains)
+            lines.append(
+                f"- {method} minus softmax, points of accuracy by seed: {points}; mean {100 * np.mean(gains):+.2f}, "
+                f"better on {wins} of {len(gains)}"
+            )
     return lines
+
+
+def verdict(record: dict) -> str:
+    """One sentence, whatever came out."""
+
+    def numbers(method: str) -> np.ndarray:
+        runs = [entry for entry in record["runs"] if entry["method"] == method]
+        return np.mean([(100 * entry["test"][-1], entry["smallest_margin"]) for entry in runs], axis=0)
+
+    (softmax, small), (ism3, large) = numbers("softmax"), numbers("ISM3")
+    return (
+        f"In this setting ISM3 is {abs(ism3 - softmax):.1f} points {'better' if ism3 > softmax else 'worse'} than softmax "
+        f"on the test rows; the smallest margin of its last layer is {large / small:.1f} times as large."
+    )
 
 
 def draw(record: dict, path: Path) -> None:
@@ -198,6 +216,8 @@ This page is written by a program from [recorded numbers]({path.name}):
 
     POLYMARGIN_DATA=FOLDER python examples/ism3_fashion_mnist.py --seeds {" ".join(map(str, seeds))} --rows {s["rows"]} \\
       --epochs {s["epochs"]} --lam {s["lam"]:g} --record docs/results/{path.name}
+
+{verdict(record)}
 
 {chr(10).join(summary(record))}
 
