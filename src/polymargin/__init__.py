@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         AngularSVC,
         CrammerSingerSVC,
         LpNormSVC,
-        MarginDistributionSVC,
         OneVsNoneSVC,
         WestonWatkinsSVC,
     )
@@ -28,7 +27,6 @@ __all__ = [
     "Certificate",
     "CrammerSingerSVC",
     "LpNormSVC",
-    "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
     "WestonWatkinsSVC",

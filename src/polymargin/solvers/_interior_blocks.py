@@ -65,6 +65,8 @@ def face_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Arr
         return dpotrs(factor, rhs, lower=1)[0] if rhs.size else rhs
 
     KN = inverse(N)
+    if not np.isfinite(KN).all():
+        return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))
     schur = np.linalg.pinv(N.T @ KN, rcond=1e-10, hermitian=True) if N.size else np.zeros((0, 0))
 
     def solve(g: Array, r: Array) -> tuple[Array, Array]:

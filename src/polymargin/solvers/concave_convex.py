@@ -212,7 +212,7 @@ class _Ascent:
         self._patience = settings.budget
         if self._newton is not None:
             work = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
-            self._patience = min(work, settings.budget // 20)  # so that enough iterations are left for Newton steps
+            self._patience = min(work, 50 * problem.n_rows)  # so that enough iterations are left for Newton steps
         self._point: Point | None = None  # the machine of the last Newton step
         self._prepare(problem)
         if start is not None:
