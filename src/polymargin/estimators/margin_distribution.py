@@ -75,7 +75,7 @@ class MarginDistributionSVC(MarginClassifier):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.preprocessing import scale
-    >>> from polymargin import MarginDistributionSVC
+    >>> from polymargin.estimators.margin_distribution import MarginDistributionSVC
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = MarginDistributionSVC(C=1.0, random_state=0).fit(scale(X), y)
     >>> machine.certificate_.status
