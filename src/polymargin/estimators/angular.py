@@ -12,7 +12,7 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
 from polymargin.losses import CrammerSingerHinge, ScoreLoss
 from polymargin.penalties import Penalty
-from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between
+from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers import Solution
 from polymargin.solvers.spread import Spread, solve_apart
@@ -160,7 +160,7 @@ class AngularSVC(MarginClassifier):
         assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
         self._rank, self._floor = penalty.rank, penalty.floor
         self.angles_ = angles_between(W)
-        self.min_angle_ = float(self.angles_[np.triu_indices(len(self.angles_), 1)].min())
+        self.min_angle_ = smallest_angle(self.angles_)
         self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
         self.uniformity_ = _uniformity(self.singular_values_)
         self.objective_history_ = np.asarray(notes.objectives)

@@ -32,6 +32,11 @@ def angles_between(W: Array) -> Array:
     return np.asarray(angles)
 
 
+def smallest_angle(angles: Array) -> float:
+    """The smallest off the diagonal."""
+    return float(np.where(np.eye(len(angles), dtype=bool), np.inf, angles).min())
+
+
 class Angular:
     """The decorrelation regulariser: least, log r, when all r singular values are equal."""
 

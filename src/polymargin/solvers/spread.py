@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
-from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between
+from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers.choice import solve
 from polymargin.solvers.descent import Descent, descend
@@ -82,7 +82,7 @@ def solve_apart(
     W, b, _ = classical.machine
     penalty.settle(rank, FLOOR * float(np.linalg.norm(W)) / np.sqrt(max(1, rank)))
     way = _Way(problem, ledger, penalty, classical.bound + penalty.least, spent)
-    zero = Machine(np.zeros_like(W), b, problem.primal(np.zeros_like(W), b))
+    zero = Machine(np.zeros_like(W), b, _value_at_zero(problem, b))
     if zero.primal - way.bound <= ledger.tol * abs(zero.primal):  # nothing can be better: W = 0 is the optimum
         penalty.settle(rank, 0.0)
         way.note(zero, 0)
@@ -97,6 +97,12 @@ def solve_apart(
     memory = Memory(rows.fingerprint, problem.y, problem.cost, classical, best, end.duals, end.theta)
     notes = Spread(tuple(way.objectives), tuple(way.min_angles), end.stationarity, memory)
     return Solution(best, None, certificate, notes=notes)
+
+
+def _value_at_zero(problem: Problem, b: Array) -> float:
+    """F(0, b), without a pass over the rows: the loss depends on the class only."""
+    losses = problem.loss.value(np.tile(b, (problem.n_classes, 1)), np.arange(problem.n_classes))
+    return float(problem.cost @ losses[problem.y]) + problem.penalty.value(np.zeros((problem.n_features, problem.n_classes)))
 
 
 class _Way:
@@ -116,7 +122,7 @@ class _Way:
             self.best = machine
             self.ledger.add(machine.primal, self.bound, -(-(self.spent + visits) // self.problem.n_rows))
             self.objectives.append(machine.primal)
-            self.min_angles.append(float(angles_between(machine.W)[np.triu_indices(machine.W.shape[1], 1)].min()))
+            self.min_angles.append(smallest_angle(angles_between(machine.W)))
 
     def descend(
         self, machine: Machine, duals: SparseDuals | None, theta: float, budget: int, settings: tuple[int, int, bool]
@@ -176,9 +182,8 @@ def _without_angles(
     penalty.settle(rank, FLOOR * float(np.linalg.norm(solution.machine.W)) / np.sqrt(max(1, rank)))
     classical = Classical(solution.machine, solution.duals, ledger.dual, True)
     memory = Memory(fingerprint, problem.y, problem.cost, classical, solution.machine, solution.duals, 0.0)
-    angles = angles_between(solution.machine.W)[np.triu_indices(problem.n_classes, 1)]
     objectives = tuple(record.primal for record in solution.certificate.history)
-    return solution._replace(notes=Spread(objectives, (float(angles.min()),), None, memory))
+    return solution._replace(notes=Spread(objectives, (smallest_angle(angles_between(solution.machine.W)),), None, memory))
 
 
 def _classical_start(problem: Problem, start: Memory | None) -> WarmStart | None:
