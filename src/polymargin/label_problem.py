@@ -170,18 +170,26 @@ class LabelProblem:
         return np.asarray(supply, dtype=np.float64), np.asarray(demand, dtype=np.float64)
 
     def trivial_value(self) -> float:
-        """The best F with W = 0: a concave function of the common balance m, maximised by ternary search."""
+        """The best F with W = 0: the maximum of D without R*, a concave function of the common balance m.
+
+        A class with costs (supply, demand) adds ``2 demand + m`` up to ``m = supply - demand``, then ``2 supply - m``; the
+        maximum is at such a kink, at an end, or where a slope j meets that of ``m^2 / (4 gamma_b)``.
+        """
         supply, demand = self._capacity
-
-        def value(m: float) -> float:
-            penalty = 0.0 if self.gamma_b is None else m * m / (4.0 * self.gamma_b)
-            return float(np.minimum(2.0 * supply - m, 2.0 * demand + m).sum()) - penalty
-
-        low, high = float((-demand).max()), float(supply.min())
-        for _ in range(200):
-            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-            low, high = (left, high) if value(left) < value(right) else (low, right)
-        return value(0.5 * (low + high))
+        kinks = supply - demand
+        order = np.argsort(kinks)
+        c, low, high = self.n_classes, float((-demand).max()), float(supply.min())
+        candidates = np.append(kinks, [low, high])
+        if self.gamma_b is not None:
+            candidates = np.append(candidates, 2.0 * self.gamma_b * np.arange(-c, c + 1))
+        m = np.clip(candidates, low, high)
+        below = np.searchsorted(kinks[order], m)  # classes past their kink
+        past = np.append(0.0, np.cumsum(supply[order]))[below]
+        ahead = np.append(0.0, np.cumsum(demand[order]))
+        values = 2.0 * (past + ahead[-1] - ahead[below]) + (c - 2 * below) * m
+        if self.gamma_b is not None:
+            values -= m * m / (4.0 * self.gamma_b)
+        return float(values.max())
 
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and the coefficients on them that make W: ``W = X[support]' A``."""
