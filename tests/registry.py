@@ -121,3 +121,8 @@ def run_python(code: str, *arguments: str, timeout: float = 120.0) -> str:
     )
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result.stdout
+
+
+def least_accuracy(machine: type[BaseEstimator]) -> float:
+    """On iris with default parameters. M3SVC's optimum at C = 1, p = 4 is strongly regularised: 0.89 to 0.90 there."""
+    return 0.85 if machine.__name__ == "M3SVC" else 0.9

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference import REFERENCES
-from registry import each_convex, each_machine, each_variant, has_free_intercept, run_python, slack
+from registry import each_convex, each_machine, each_variant, has_free_intercept, least_accuracy, run_python, slack
 
 TIGHT = {"tol": 1e-8, "random_state": 0}
 
@@ -93,7 +93,7 @@ def test_good_but_unusual_parameters_are_accepted(machine, iris):
         {"random_state": np.int64(7)},
         {"verbose": False},
     ):
-        assert machine(**params).fit(X, y).score(X, y) > 0.85, params
+        assert machine(**params).fit(X, y).score(X, y) > least_accuracy(machine), params
 
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference import REFERENCES
-from registry import all_estimators, each_convex, each_machine, has_centred_vectors, has_free_intercept
+from registry import all_estimators, each_convex, each_machine, has_centred_vectors, has_free_intercept, least_accuracy
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -137,9 +137,10 @@ def test_nystroem_approaches_the_exact_machine(machine, iris):
 def test_scikit_learns_tools_work_with_kernels(machine, iris):
     X, y = iris
     K = pairwise_kernels(X, metric="rbf", gamma=0.3)
-    assert cross_val_score(machine(kernel="precomputed"), K, y, cv=3).mean() > 0.85
+    least = least_accuracy(machine)
+    assert cross_val_score(machine(kernel="precomputed"), K, y, cv=3).mean() > least
     search = GridSearchCV(machine(kernel="precomputed"), {"C": [0.1, 1.0]}, cv=3).fit(K, y)
-    assert search.best_score_ > 0.85
+    assert search.best_score_ > least
     pipe = make_pipeline(StandardScaler(), machine(kernel="rbf"))
     assert GridSearchCV(pipe, {f"{machine.__name__.lower()}__gamma": [0.1, 0.5]}, cv=3).fit(X, y).best_score_ > 0.9
 
