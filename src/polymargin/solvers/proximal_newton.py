@@ -58,7 +58,7 @@ class Point(NamedTuple):
     db: Array
     stated: float
     primal: float
-    dual: float  # exact without an intercept, else as long as sum_i tau_i is near 0
+    dual: float  # exact without an intercept, else an estimate
 
 
 class ProximalNewton:
@@ -107,6 +107,8 @@ class ProximalNewton:
         half_norm = 0.5 * float(np.vdot(W, W))
         free = -sums if self._problem.fit_intercept else np.zeros_like(sums)
         dual = concave - 0.5 * float(np.vdot(pull, pull))
+        if self._problem.fit_intercept:  # about what a repair of the duals to sum_i tau_i = 0 costs
+            dual -= float(np.abs(sums) @ np.abs(b - b.mean()))
         values = half_norm + smooth, W - pull, free, half_norm + stated, half_norm + relaxed, dual
         return Point(W, b, *values)
 
