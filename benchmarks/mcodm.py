@@ -11,10 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.preprocessing import MinMaxScaler
 
-from polymargin import CrammerSingerSVC
+from polymargin import CrammerSingerSVC, MarginDistributionSVC
 from polymargin.datasets import DatasetError
 from polymargin.datasets import load as load_of_the_papers
-from polymargin.estimators.margin_distribution import MarginDistributionSVC
 
 from . import datasets, results
 from .table import aligned, number

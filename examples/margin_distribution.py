@@ -16,9 +16,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import minmax_scale
 from sklearn.svm import LinearSVC
 
-from polymargin import CrammerSingerSVC
+from polymargin import CrammerSingerSVC, MarginDistributionSVC
 from polymargin.datasets import DatasetError, load
-from polymargin.estimators.margin_distribution import MarginDistributionSVC
 
 CLASSES = range(2, 8)
 

@@ -14,9 +14,8 @@ from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import minmax_scale, scale
 
-from polymargin import CrammerSingerSVC
+from polymargin import CrammerSingerSVC, MarginDistributionSVC
 from polymargin._core import _baseline, native
-from polymargin.estimators.margin_distribution import MarginDistributionSVC
 from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm

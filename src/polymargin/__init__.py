@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         AngularSVC,
         CrammerSingerSVC,
         LpNormSVC,
+        MarginDistributionSVC,
         OneVsNoneSVC,
         WestonWatkinsSVC,
     )
@@ -27,6 +28,7 @@ __all__ = [
     "Certificate",
     "CrammerSingerSVC",
     "LpNormSVC",
+    "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
     "WestonWatkinsSVC",

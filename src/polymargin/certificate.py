@@ -106,6 +106,11 @@ class Ledger:
                 flush=True,
             )
 
+    def start_anew(self, primal: float) -> None:
+        """Another problem begins at this value: what bounded the last one does not bound it."""
+        self.primal, self.dual = primal, float("-inf")
+        self._history = [record._replace(dual=self.dual) for record in self._history]
+
     @property
     def gap(self) -> float:
         return self.primal - self.dual

@@ -2,7 +2,7 @@
 //
 // With the duals of the loop as the centre, tau', the step's rows are smoothed: at the scores s_i of a machine (W, b),
 //
-//   phi_i(s_i) = max_tau  gain(tau) - tau . s_i - (delta_i / 2) |tau - tau'_i|^2,     delta_i = damping * q_i,
+//   phi_i(s_i) = max_tau  gain(tau) - tau . s_i - (delta_i / 2) |tau - tau'_i|^2,     delta_i ~ damping,
 //
 // which is the row sub-problem of margin_distribution.hpp with delta_i in place of q. Phi(W, b) = 1/2 |W|^2 + sum_i phi_i is
 // smooth and convex, with the gradient W - sum_i x_i tau_i' and, piecewise, the Hessian I + sum_i x_i x_i' (x) M_i. M_i acts on
@@ -226,7 +226,11 @@ private:
         out.smooth += gain - pull - 0.5 * row.q * squares;
     }
 
-    double delta(Size i) const { return damping_ * state_.q[i]; }
+    // In units of the smaller curvature of a row's dual, q or 1/(2 kappa), so that the scales of X and C do not matter.
+    double delta(Size i) const {
+        const double q = state_.q[i];
+        return q * std::min(1.0, damping_ / (1.0 + 2.0 * problem_.kappa(state_.cost[i]) * q));
+    }
 
     // The candidate's tau_i: classes_ and steps_
     Size signed_candidate(Size i) {

@@ -26,6 +26,7 @@ SVC_UP_TO = 20_000  # rows beyond which SVC is too slow to be tuned
 # The own parameters of our machines, and the values to try.
 OWN_GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "M3SVC": {"p": (2, 4)},
+    "MarginDistributionSVC": {"theta": (0.2,), "mu": (0.5,)},
     "LpNormSVC": {"p": (1.2, 1.5)},
     "AngularSVC": {"omega": (0.1, 1.0)},
     "OneVsNoneSVC": {"alpha": (0.0, 0.5)},

@@ -6,6 +6,7 @@ from polymargin.estimators.angular import AngularSVC
 from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.lp_norm import LpNormSVC
 from polymargin.estimators.m3 import M3SVC
+from polymargin.estimators.margin_distribution import MarginDistributionSVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "AngularSVC",
     "CrammerSingerSVC",
     "LpNormSVC",
+    "MarginDistributionSVC",
     "OneVsNoneSVC",
     "WestonWatkinsSVC",
 ]

@@ -75,7 +75,7 @@ class MarginDistributionSVC(MarginClassifier):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.preprocessing import scale
-    >>> from polymargin.estimators.margin_distribution import MarginDistributionSVC
+    >>> from polymargin import MarginDistributionSVC
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = MarginDistributionSVC(C=1.0, random_state=0).fit(scale(X), y)
     >>> machine.certificate_.status
@@ -183,6 +183,9 @@ class MarginDistributionSVC(MarginClassifier):
         if (classes == problem.y[rows]).any():
             return None
         return WarmStart(SparseDuals(starts, classes, values), np.asarray(self.class_offsets_, dtype=np.float64))
+
+    def _advice_if_trivial(self) -> str:
+        return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
 
     def _not_converged(self) -> str:
         certificate, name = self.certificate_, type(self).__name__

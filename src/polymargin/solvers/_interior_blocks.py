@@ -248,9 +248,9 @@ class MaxTerms:
         return (self.A + size * dA) * (self.f + size * df)
 
     def mehrotra_target(self, longest: float) -> tuple[Array, float]:
-        now, ahead = self.complementarity(), float(self.products(min(1.0, longest)).sum())
-        mean = now / self.A.size
-        barrier = (ahead / now) ** SHRINK * mean
+        now, ahead = self.complementarity(), self.products(min(1.0, longest))
+        mean = now / ahead.size
+        barrier = (float(ahead.sum()) / now) ** SHRINK * mean
         second_order = self.direction[0] * self.direction[1]
         return barrier - second_order.clip(-CAP * mean, CAP * mean, out=second_order), barrier
 

@@ -37,14 +37,19 @@ def solve(
 
 def interior_point_patience(problem: Problem, solves: int = 1) -> int:
     """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
-    n, c = problem.n_rows, problem.n_classes
-    rank = min(n, problem.n_features)
-    unknowns = (rank + 1) * c
-    if not problem.loss.interior_block or unknowns > _LARGEST_SYSTEM or n * max(c, rank) > _LARGEST_ARRAY:
+    if not problem.loss.interior_block or not interior_points_fit(problem):
         return np.iinfo(np.int32).max
+    n, c = problem.n_rows, problem.n_classes
+    unknowns = (min(n, problem.n_features) + 1) * c
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
     epoch = 4 * n * max(1, problem.n_features) * c
     return 200 + int(solves * _NEWTON_STEPS * newton_step / epoch)
+
+
+def interior_points_fit(problem: Problem) -> bool:
+    """Whether the dense arrays of an interior point are small enough."""
+    n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
+    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= _LARGEST_ARRAY
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:

@@ -11,8 +11,9 @@ round replaces it, at the machine W_t:
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
 Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals;
-on data with few features Newton steps end it. Its dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds
-what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``. Until then a round goes on until it has half of it.
+on data with few features Newton steps end it, and where they crawl too interior points take over (``band_interior.py``). Its
+dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below
+``tol * F(W_t)``. Until then a round goes on until it has half of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
-from polymargin.solvers import proximal_newton
+from polymargin.solvers import band_interior, proximal_newton
+from polymargin.solvers.band_interior import InteriorSteps
 from polymargin.solvers.dual_ascent import (
     Anderson,
     Machine,
@@ -45,11 +47,13 @@ from polymargin.solvers.proximal_newton import Point, ProximalNewton
 Array = NDArray[np.float64]
 
 _START_TOL = 1e-2  # relative gap of the two convex machines that are tried as starts
-_START_SHARE = 4  # each may use a quarter of the iterations
+_START_EPOCHS = 100  # that each of them may take
+_ROUND_EPOCHS = 200  # that a round may take before interior points end the fit, if they can
 _INNER = 0.1  # relative gap of a round, in units of what it can gain
 _TIGHTER = 0.25  # of that, when a round has not gained enough
 _FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _PATIENCE = 20  # rounds of the paper's iteration without a new best
+_NEVER = np.iinfo(np.int64).max
 _EPOCHS = 10  # between two moves of the centre of the proximal intercept
 
 
@@ -72,8 +76,9 @@ def concave_convex(
     settings = _Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
         return _paper_rounds(_open(problem, settings, start, frozen=True), ledger, max_iter)
-    ascent = _best_start(problem, settings) if start is None else _open(problem, settings, start)
-    return _descending_rounds(ascent, ledger, max_iter)
+    interior = InteriorSteps(problem, _INNER * ledger.tol) if band_interior.suits(problem) else None
+    steps = _best_start(problem, settings, interior) if start is None else _open(problem, settings, start)
+    return _descending_rounds(steps, interior, ledger, max_iter)
 
 
 class _Settings(NamedTuple):
@@ -93,42 +98,52 @@ class _Seen(NamedTuple):
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
-def _descending_rounds(ascent: _Ascent, ledger: Ledger, max_iter: int) -> Solution:
+def _descending_rounds(steps: _Steps, interior: InteriorSteps | None, ledger: Ledger, max_iter: int) -> Solution:
     """Rounds that never raise F, until one could gain no more than the tolerance."""
-    best, duals = ascent.machine(ascent.look().stated), ascent.duals()
-    rounds, decrease, tol = [best.primal], 0.0, _START_TOL
+    best, duals = steps.machine(steps.look().stated), steps.duals()
+    rounds, decrease, tol, stuck = [best.primal], 0.0, _START_TOL, False
     while True:
-        ascent.relinearise()
+        steps.relinearise()
+        steps.start_phase(_ROUND_EPOCHS if interior else None)
         level = best.primal  # Q meets F here
-        ledger.primal, ledger.dual = level, -np.inf  # the bounds of earlier rounds do not hold for this Q
-        seen = _one_round(ascent, ledger, tol)
+        ledger.start_anew(level)  # the bounds of earlier rounds do not hold for this Q
+        seen = _one_round(steps, ledger, tol)
         tol = min(_START_TOL, _INNER * ledger.rel_gap)  # the next round has about as much to gain
         if seen.stated < level:
             decrease = (level - seen.stated) / level
-            best, duals = ascent.machine(seen.stated), ascent.duals()
+            best, duals = steps.machine(seen.stated), steps.duals()
             rounds.append(best.primal)
         # F below the bound of Q fell by more than Q could: the next rivals may give more
         finished = ledger.done and best.primal >= ledger.dual
-        if finished or ascent.left <= 0:
+        if finished or steps.left <= 0:
+            break
+        if interior is not None and steps.crawls and isinstance(steps, _Ascent):
+            steps = _InteriorRounds(interior, best, duals, steps)
+        elif steps.crawls and best.primal >= level:
+            stuck = True
             break
     # what the last round could gain at most stays the gap, unless its end proves less
     bound = ledger.dual if finished else best.primal - ledger.gap
-    ledger.primal, ledger.dual = best.primal, min(bound, best.primal)
-    certificate = ledger.close(min(max_iter, ascent.n_iter))
+    if not finished:
+        ledger.start_anew(best.primal)
+    ledger.add(best.primal, min(bound, best.primal), steps.n_iter)
+    ledger.primal = best.primal
+    certificate = ledger.close(min(max_iter, steps.n_iter), "stalled" if stuck else "max_iter")
     if finished:
         certificate = replace(certificate, status="stationary")
+    certificate = replace(certificate, stationarity=certificate.rel_gap)
     return Solution(best, duals, certificate, rounds=tuple(rounds), last_change=decrease)
 
 
-def _one_round(ascent: _Ascent, ledger: Ledger, tol: float) -> _Seen:
-    """Ascends until F has half of the possible gain, or none is possible."""
+def _one_round(steps: _Steps, ledger: Ledger, tol: float) -> _Seen:
+    """Ascends until F has half of the possible gain, or none is possible, or it takes too long."""
     level = ledger.primal
     while True:
         tol = max(tol, _INNER * ledger.tol)
-        ascent.improve(tol)
-        seen = ascent.look()
-        ledger.add(level, seen.dual, ascent.n_iter)
-        if ledger.done or level - seen.stated >= 0.5 * ledger.gap or ascent.left <= 0:
+        steps.improve(tol)
+        seen = steps.look()
+        ledger.add(level, seen.dual, steps.n_iter)
+        if ledger.done or level - seen.stated >= 0.5 * ledger.gap or steps.left <= 0 or steps.crawls:
             return seen
         tol *= _TIGHTER
 
@@ -158,23 +173,24 @@ def _solve_step(ascent: _Ascent, tol: float) -> _Seen:
     while True:
         ascent.improve(tol)
         seen = ascent.look()
-        if seen.relaxed - seen.dual <= tol * seen.relaxed or ascent.left <= 0:
+        if seen.relaxed - seen.dual <= tol * seen.relaxed or ascent.left <= 0 or ascent.crawls:
             return seen
 
 
 # -- where they start ------------------------------------------------------------------------------------------------
 
 
-def _best_start(problem: Problem, settings: _Settings) -> _Ascent:
+def _best_start(problem: Problem, settings: _Settings, interior: InteriorSteps | None) -> _Steps:
     """The better of the optima of the squared-hinge and the hinge machine of Crammer and Singer, both roughly solved.
 
     Neither always leads to the better minimum, and both are cheap.
     """
-    share = max(problem.n_rows, settings.budget // _START_SHARE)
-    squared = _open(problem, settings._replace(budget=share))
+    squared = _open(problem, settings)
+    squared.start_phase(_START_EPOCHS)
     squared_value = _solve_step(squared, _START_TOL).stated
-    epochs = min(settings.budget - squared.visits, share) // problem.n_rows
-    squared.budget = settings.budget
+    if interior is not None and squared.crawls and squared.left > 0:
+        return _start_by_interior_points(interior, squared)
+    epochs = min(squared.left // problem.n_rows, _START_EPOCHS)
     if epochs < 1:
         return squared
     hinge_machine = replace(problem, loss=CrammerSingerHinge())
@@ -187,6 +203,16 @@ def _best_start(problem: Problem, settings: _Settings) -> _Ascent:
     start = hinge if hinge.look().stated < squared_value else squared
     start.spent = spent - (start.loop.visits)
     return start
+
+
+def _start_by_interior_points(interior: InteriorSteps, ascent: _Ascent) -> _InteriorRounds:
+    found = []
+    for solve in (interior.squared_hinge, interior.hinge):
+        epochs = ascent.left // ascent.n_rows - interior.spent
+        if epochs > 0:
+            found.append(solve(_START_TOL, epochs))
+    best = min(found, key=lambda machine: machine.primal)
+    return _InteriorRounds(interior, best, ascent.duals(), ascent)
 
 
 def _open(problem: Problem, settings: _Settings, start: WarmStart | None = None, frozen: bool = False) -> _Ascent:
@@ -204,12 +230,13 @@ class _Ascent:
         self.loop = _open_loop(problem, settings.seed, frozen)
         self.budget = settings.budget
         self.spent = 0  # visits of other loops that count too
-        self._n_rows = problem.n_rows
+        self._phase_end = _NEVER
+        self.n_rows = problem.n_rows
         self._n_classes = problem.n_classes
         self._n_threads = settings.n_threads
         self._newton = ProximalNewton(problem, self.loop) if proximal_newton.suits(problem) else None
         # so many visits before Newton steps: about as much work as one or two of them
-        self._patience = settings.budget
+        self._patience = _NEVER
         if self._newton is not None:
             work = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
             self._patience = min(work, 50 * problem.n_rows)  # so that enough iterations are left for Newton steps
@@ -235,7 +262,18 @@ class _Ascent:
 
     @property
     def n_iter(self) -> int:
-        return -(-self.visits // self._n_rows)
+        return -(-self.visits // self.n_rows)
+
+    def start_phase(self, epochs: int | None) -> None:
+        self._phase_end = _NEVER if epochs is None else self.visits + epochs * self.n_rows
+
+    @property
+    def crawls(self) -> bool:
+        return self.visits >= self._phase_end
+
+    @property
+    def _room(self) -> int:
+        return min(self.left, self._phase_end - self.visits)
 
     def relinearise(self) -> None:
         """The next convex problem, at the machine that was last looked at."""
@@ -243,17 +281,17 @@ class _Ascent:
 
     def improve(self, tol: float) -> None:
         """Ascends until the gap is probably below `tol`, in the end by Newton steps where they pay."""
-        if self.left <= 0:
+        if self._room <= 0:
             return
         if self._point is None:
             self._ascend_by_coordinates(tol)
-        if self._newton is not None and not (self._point is None and self._promising(tol)) and self.left > 0:
+        if self._newton is not None and not (self._point is None and self._promising(tol)) and self._room > 0:
             W, b = (self._point.W, self._point.b) if self._point else self._iterate()
-            self._point = self._newton.ascend(W, b, tol, max(1, self.left // self._n_rows))
+            self._point = self._newton.ascend(W, b, tol, max(1, self._room // self.n_rows))
 
     def _ascend_by_coordinates(self, tol: float) -> None:
         self.loop.restore()
-        self.loop.ascend(min(self.left, self._patience), tol)
+        self.loop.ascend(min(self._room, self._patience), tol)
 
     def _promising(self, tol: float) -> bool:
         return bool(self.loop.estimate <= tol * abs(self.loop.dual + self.loop.estimate))
@@ -284,6 +322,48 @@ class _Ascent:
         return _best_on_ray(*self.loop.scaled(np.ones((self._n_classes, self._n_classes))))
 
 
+class _InteriorRounds:
+    """The same rounds by interior points, which go on from the best machine of an ascent; each solves its step at once."""
+
+    def __init__(self, interior: InteriorSteps, best: Machine, duals: SparseDuals, ascent: _Ascent):
+        self._interior, self._machine, self._duals = interior, best, duals
+        self._epochs = ascent.budget // ascent.n_rows
+        self._before = ascent.n_iter
+        self._bound = -np.inf
+        self.crawls = False
+
+    @property
+    def n_iter(self) -> int:
+        return self._before + self._interior.spent
+
+    @property
+    def left(self) -> int:
+        return self._epochs - self.n_iter
+
+    def start_phase(self, epochs: int | None) -> None:
+        self.crawls = False
+
+    def relinearise(self) -> None:
+        self._rivals = self._interior.rivals(self._machine)
+
+    def improve(self, tol: float) -> None:
+        if self.left > 0:
+            self._machine, self._duals, self._bound = self._interior.solve(self._rivals, self.left)
+        self.crawls = True  # whatever it has not reached, another attempt would not
+
+    def look(self) -> _Seen:
+        return _Seen(self._machine.primal, np.nan, self._bound)
+
+    def machine(self, primal: float) -> Machine:
+        return self._machine
+
+    def duals(self) -> SparseDuals:
+        return self._duals
+
+
+_Steps = _Ascent | _InteriorRounds
+
+
 class _ProximalAscent(_Ascent):
     """The same with a free intercept: a proximal-point loop on b, as in `polymargin.solvers.dual_ascent`."""
 
@@ -309,13 +389,13 @@ class _ProximalAscent(_Ascent):
             return
         loop = self.loop
         for move in range(8 + self._moves // 8):
-            if self.left <= 0:
+            if self._room <= 0:
                 break
             if self._moves > 0:
                 loop.move_centre(self._extrapolate(loop.centre(), self._inverse_rho * loop.sums()))
             self._moves += 1
             loop.restore()
-            loop.ascend(min(_EPOCHS * self._n_rows, self.left), 0.3 * tol)
+            loop.ascend(min(_EPOCHS * self.n_rows, self._room), 0.3 * tol)
             if move >= self._moves // 8 and self._promising(tol):
                 break
 

@@ -65,7 +65,7 @@ def interior_point(
     y: Labels,
     cost: Array,
     n_classes: int,
-    block: str,
+    block: str | Callable[[Labels, Array, int, Array, Labels], Block],
     *,
     fit_intercept: bool,
     tol: float,
@@ -83,7 +83,7 @@ def interior_point(
     y : (n,) class indices in ``0 .. n_classes - 1``
     cost : (n,) non-negative costs ``u_i = C * v_i``
     n_classes : number of classes
-    block : key of ``BLOCKS``
+    block : key of ``BLOCKS``, or a function of their arguments and the order of the rows
     fit_intercept : whether b is free (and not penalised) or 0
     tol : relative duality gap
     max_iter : hard limit of Newton steps
@@ -97,7 +97,7 @@ def interior_point(
     centre ``b_k = 1/2 mean_l (m_kl - m_lk)`` with the tightest m, the mid-point for two classes. That depends
     on which rows there are, not on whether a row is weighted or repeated.
     """
-    if block not in BLOCKS:
+    if isinstance(block, str) and block not in BLOCKS:
         raise ValueError(f"block={block!r} is unknown; choose one of {sorted(BLOCKS)}.")
     y, cost = np.asarray(y, dtype=np.intp), np.asarray(cost, dtype=np.float64)
     order = np.argsort(y, kind="stable")
@@ -111,7 +111,8 @@ def interior_point(
     scales = np.ones(n_classes) if scales is None else scales
     given = None if given is None else np.ascontiguousarray(given[order][:, classes].T)
     rows = _rows(X[order], np.searchsorted(classes, y[order]), cost[order], scales[classes], fit_intercept, given)
-    slacks = BLOCKS[block](rows.y, rows.cost, classes.size, _proximal(rows))
+    parts = rows.y, rows.cost, classes.size, _proximal(rows)
+    slacks = BLOCKS[block](*parts) if isinstance(block, str) else block(*parts, order)
     if given is not None:
         slacks.shift(given)
     best = _follow_central_path(rows, slacks, tol, max_iter, on_iteration)
