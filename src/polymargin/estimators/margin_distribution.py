@@ -165,6 +165,9 @@ class MarginDistributionSVC(MarginClassifier):
             solution = solution._replace(certificate=replace(certificate, status="stationary"))
         super()._store(problem, solution, b)
         self.objective_history_ = np.array(solution.rounds)
+        if self.relaxation == "cccp":  # the expansion of a kernel machine may go back to duals a little above the best
+            before = np.minimum.accumulate(self.objective_history_)[:-1]
+            self.objective_history_ = self.objective_history_[np.append(True, self.objective_history_[1:] < before)]
         self.last_decrease_ = solution.last_change
 
     def _remember(self, problem: Problem, solution: Solution) -> None:

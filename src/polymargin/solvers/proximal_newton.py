@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 
 Array = NDArray[np.float64]
@@ -31,6 +32,7 @@ _DAMPING = 3e-2, 1e-3, 1e6  # delta_i / min(|x_i|^2, 1/(2 kappa_i)) at first, at
 _EASIER, _HARDER = 0.6, 3.0  # changes of it
 _SUFFICIENT = 1e-4  # of the slope, in the line search
 _SHORTEST = 1e-4  # step
+_ROUNDING = 1e-14  # of Phi: a slope below it leads nowhere
 _CG_STEPS, _CG_ACCURACY = 60, 1e-2
 
 
@@ -67,13 +69,15 @@ class ProximalNewton:
     def __init__(self, problem: Problem, loop: Any):
         self._problem = problem
         self._loop = loop
-        self._damping = _DAMPING[0]
+        self._damping = 0.0
         self._direct = (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
         self._basis: tuple[Array, Array, Array] | None = None
 
     def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Point:
         """Improves the machine, and the loop's duals with it, until their gap is below `tol`."""
         last = self._loop.visits + max_passes * self._problem.n_rows
+        if not self._damping > 0.0:
+            self._damping = _DAMPING[0] * self._slackness()
         point = self._at(W, b)
         steps = 0
         while True:
@@ -83,7 +87,9 @@ class ProximalNewton:
                 return point
             W_step, b_step = self._direction(point)
             slope = float(np.vdot(W_step, point.dW) + np.vdot(b_step, point.db))
-            point, length = self._search(point, W_step, b_step, slope)
+            length = 0.0
+            if slope > _ROUNDING * abs(point.smooth):
+                point, length = self._search(point, W_step, b_step, slope)
             steps += 1
             # Phi is below the step's objective by about the gap that its smoothing leaves
             solved = slope <= _SOLVED * (point.primal - point.smooth) or length <= _SHORTEST
@@ -92,12 +98,20 @@ class ProximalNewton:
                 self._loop.accept_newton()
                 if out_of_passes:
                     return point
-                self._damp(_EASIER if steps <= 2 else 1.0)
+                self._damp(_harder(length) if length < 1.0 else _EASIER if steps <= 2 else 1.0)
                 steps = 0
                 point = self._at(point.W, point.b)
             elif length < 1.0 or steps % 5 == 0:  # more smoothing suits Newton's method better
-                self._damp(_HARDER)
+                self._damp(_harder(length))
                 point = self._at(point.W, point.b)
+
+    def _slackness(self) -> float:
+        """How far the duals are below the size that losses of 1 give them: the smoothing should be as wide as then."""
+        problem = self._problem
+        assert isinstance(problem.loss, MarginDistributionLoss)
+        size = float(np.abs(self._loop.duals()[2]).sum())
+        largest = 2.0 * float(problem.cost.sum()) / (1.0 - problem.loss.theta) ** 2
+        return min(max(1.0, largest / size), _DAMPING[2]) if size > 0.0 else 1.0
 
     def _damp(self, factor: float) -> None:
         self._damping = min(max(factor * self._damping, _DAMPING[1]), _DAMPING[2])
@@ -173,6 +187,11 @@ class ProximalNewton:
             squares, axes = np.linalg.eigh(gram)
             self._basis = mean, axes, np.maximum(squares, 0.0)
         return self._basis
+
+
+def _harder(length: float) -> float:
+    """Factor of the damping after a step of this length; 0 stands for one that rounding forbids."""
+    return _HARDER * max(1.0, 0.25 / length) if length > 0.0 else 1.0
 
 
 def _conjugate_gradients(product: Any, precondition: Any, right: tuple[Array, Array]) -> tuple[Array, Array]:
