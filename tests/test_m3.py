@@ -237,7 +237,7 @@ def test_warm_starts_over_C_and_p(loss, iris):
 
 
 def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeypatch):
-    from polymargin.solvers import hinge_path, newton_system
+    from polymargin.solvers import hinge_path, newton_system, pair_choice
 
     X, y = blobs(5, n=60, d=8, c=4)
     for loss in ("hinge", "logistic", "softmax"):
@@ -245,6 +245,44 @@ def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(newton_system, "assembled", lambda design, c: False)
             patch.setattr(hinge_path, "assembled", lambda design, c: False)
+            patch.setattr(pair_choice, "suits", lambda problem: False)
             iterative = M3SVC(C=2.0, loss=loss, tol=1e-4).fit(X, y)
         assert iterative.certificate_.status == "optimal"
         assert iterative.objective_ == pytest.approx(direct.objective_, rel=2e-4)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, 4.0, 8.0])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, storage, fit_intercept, monkeypatch):
+    from scipy import sparse
+
+    from polymargin.solvers import pair_choice
+
+    for seed, C in ((7, 0.5), (8, 100.0)):
+        X, y = blobs(seed, n=60, d=8, c=4)
+        X = sparse.csr_array(X) if storage == "csr" else X
+        weights = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
+        machine = M3SVC(C=C, p=p, fit_intercept=fit_intercept, tol=1e-6)
+        direct = machine.fit(X, y, weights).certificate_
+        with monkeypatch.context() as patch:
+            patch.setattr(pair_choice, "assembled", lambda design, c: False)
+            patch.setattr(pair_choice, "hinge_path", None)  # the ascent must get there alone
+            ascent = machine.fit(X, y, weights).certificate_
+        assert direct.status == ascent.status == "optimal"
+        assert ascent.primal == pytest.approx(direct.primal, rel=2e-6)
+        assert max(ascent.dual, direct.dual) <= min(ascent.primal, direct.primal) * (1.0 + 1e-12)
+
+
+def test_dual_ascent_with_a_class_metric_starts_warm(monkeypatch):
+    from polymargin.solvers import pair_choice
+
+    X, y = blobs(9, n=80, d=8, c=4)
+    monkeypatch.setattr(pair_choice, "assembled", lambda design, c: False)
+    warm = M3SVC(C=1.0, tol=1e-5, warm_start=True).fit(X, y)
+    for C, p in ((2.0, 4), (2.0, 3), (20.0, 2)):
+        warm.set_params(C=C, p=p).fit(X, y)
+        cold = M3SVC(C=C, p=p, tol=1e-5).fit(X, y)
+        assert warm.certificate_.status == "optimal"
+        assert warm.objective_ == pytest.approx(cold.objective_, rel=3e-5)
+    assert warm.fit(X, y).n_iter_ <= 10

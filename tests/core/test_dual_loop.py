@@ -7,23 +7,13 @@ import functools
 import numpy as np
 import pytest
 import twins
+from loops import BUILDS, STORAGES, open_loop, problem_data
 from scipy import sparse
 
 from polymargin import _core
 from polymargin._core import _baseline, native
 
 PROBLEMS = ["crammer_singer", "weston_watkins"]
-BUILDS = [_baseline] if native is _baseline else [_baseline, native]
-STORAGES = ["dense64", "dense32", "csr64-int32", "csr32-int32", "csr64-int64", "csr32-int64"]
-
-
-def problem_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
-    rng = np.random.default_rng(seed)
-    # float32 values, so that all storages hold the same numbers
-    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)).astype(np.float32).astype(np.float64)
-    y = rng.integers(0, c, size=n).astype(np.int32)
-    y[:c] = np.arange(c)
-    return X, y, rng.uniform(0.1, 2.0, size=n)
 
 
 @functools.cache
@@ -31,17 +21,6 @@ def twin_dual(problem: str, seed: int) -> float:
     X, y, cost = problem_data(seed)
     a = twins.dual_ascent(problem, X, y, cost, 4, epochs=60)
     return float(a.sum() - 0.5 * ((X.T @ twins.tau(a, y)) ** 2).sum())
-
-
-def open_loop(build, problem, X, y, cost, storage="dense64", waiting=False, seed=0):
-    c = int(y.max()) + 1
-    kind, _, index = storage.partition("-")
-    dtype = np.float64 if kind.endswith("64") else np.float32
-    if kind.startswith("dense"):
-        return build.dense(problem, np.ascontiguousarray(X, dtype=dtype), y, cost, c, waiting, seed)
-    S = sparse.csr_array(X.astype(dtype))
-    arrays = S.data, S.indices.astype(index), S.indptr.astype(index)
-    return build.csr(problem, *arrays, X.shape[1], y, cost, c, waiting, seed)
 
 
 def values_of(loop, X, y):

@@ -24,6 +24,7 @@ DualAscent* open(const std::string& problem, const AnyRows& rows, const Vector<I
     if (problem == "weston_watkins") return open_weston_watkins(rows, y.data(), cost.data(), settings);
     if (problem == "scaled_crammer_singer") return open_scaled_crammer_singer(rows, y.data(), cost.data(), settings);
     if (problem == "squared_crammer_singer") return open_squared_crammer_singer(rows, y.data(), cost.data(), settings);
+    if (problem == "metric_weston_watkins") return open_metric_weston_watkins(rows, y.data(), cost.data(), settings);
     throw std::invalid_argument("unknown row problem '" + problem + "'");
 }
 
@@ -164,6 +165,15 @@ void bind_dual(nb::module_& m) {
              [](DualAscent& self, Vector<double> scales, Vector<double> squared_norms) {
                  self.rescale(scales.data(), squared_norms.data());
              }, "scales"_a, "squared_norms"_a)
+        .def("change_metric",
+             [](DualAscent& self, Matrix<double> L, Matrix<double> P, double t) {
+                 for (const auto& matrix : {L, P}) {
+                     if (matrix.shape(0) != self.n_classes() || matrix.shape(1) != self.n_classes()) {
+                         throw std::invalid_argument("the metric has another shape than (n_classes, n_classes)");
+                     }
+                 }
+                 self.change_metric(L.data(), P.data(), t);
+             }, "L"_a, "P"_a, "t"_a)
         .def("duals",
              [](const DualAscent& self) {
                  const SparseDuals duals = self.duals();

@@ -50,6 +50,7 @@ public:
     virtual DualTotals totals_of(const double* factors, const Poll& poll) const = 0;
     virtual std::vector<double> squared_norms() const = 0;
     virtual void rescale(const double* scales, const double* squared_norms) = 0;
+    virtual void change_metric(const double* L, const double* P, double t) = 0;  // both (c, c)
     virtual SparseDuals duals() const = 0;
     virtual void set_duals(const std::int64_t* starts, const Index* classes, const double* values) = 0;
     virtual Size n_features() const = 0;
@@ -110,6 +111,15 @@ public:
         }
     }
 
+    void change_metric(const double* L, const double* P, double t) override {
+        if constexpr (has_class_metric<Problem>) {
+            loop_.state().template change_metric<Problem>(L, P, t);
+            loop_.restore();
+        } else {
+            throw std::logic_error("this row problem has no class metric");
+        }
+    }
+
     SparseDuals duals() const override {
         SparseDuals out;
         out.starts.push_back(0);
@@ -152,6 +162,7 @@ DualAscent* open_dual_loop(const AnyRows& any, const Index* y, const double* cos
 DualAscent* open_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 DualAscent* open_scaled_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 DualAscent* open_squared_crammer_singer(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
+DualAscent* open_metric_weston_watkins(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 DualAscent* open_weston_watkins(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings);
 
 }  // namespace polymargin

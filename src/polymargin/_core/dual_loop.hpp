@@ -43,6 +43,11 @@ public:
           every_(padded(c_)), steps_(c_ + 1) {
         visits_.reserve(n_);
         if constexpr (has_class_scales<Problem>) state_.scales.assign(c_, 1.0);
+        if constexpr (has_class_metric<Problem>) {
+            state_.metric.L.assign(c_ * c_, 0.0);
+            for (Size k = 0; k < c_; ++k) state_.metric.L[k * c_ + k] = 1.0;
+            state_.metric.P = state_.metric.L;
+        }
         state_.squared = has_squared_loss<Problem>;
     }
 
@@ -180,6 +185,11 @@ private:
             row.inverse_rho = state_.intercept.inverse_rho;
             row.target_curvature = row.curvature(state_.y[i]) + (state_.squared ? 0.5 / row.cost : 0.0);
         }
+        if constexpr (has_class_metric<Problem>) {
+            row.metric = state_.metric.P.data();
+            row.n_classes = c_;
+            row.y = static_cast<Size>(state_.y[i]);
+        }
         if (slot.every) {
             look_at_every_class(i, slot, row);
             return row;
@@ -233,8 +243,19 @@ private:
             squares += target_step * target_step * (has_class_scales<Problem> ? row.target_curvature : 1.0);
             gain -= target_step * row.g_target;
         }
+        if constexpr (has_class_metric<Problem>) squares = metric_square(m);
         state_.dual += gain - 0.5 * (has_class_scales<Problem> ? 1.0 : row.q) * squares;
         state_.weights.add(i, moved_.data(), steps_.data(), m);
+    }
+
+    // steps' P steps of the first m steps
+    double metric_square(Size m) const {
+        double sum = 0.0;
+        for (Size j = 0; j < m; ++j) {
+            const double* column = state_.metric.P.data() + static_cast<Size>(moved_[j]) * c_;
+            for (Size k = 0; k < m; ++k) sum += steps_[j] * steps_[k] * column[moved_[k]];
+        }
+        return sum;
     }
 
     // of a class, in units of q unless there are class scales

@@ -23,6 +23,7 @@ struct DualState {
     const double* cost;  // u_i = C v_i
     Intercept intercept;
     ClassScales scales;  // empty unless the row problem has them: then the penalty is sum_k |w_k|^2 / (2 beta_k)
+    ClassMetric metric;  // off unless the row problem has one: then the penalty is 1/2 tr(W L W')
     Weights<Rows> weights;
     DualRows duals;
     std::vector<double> q;    // curvature of a row's sub-problem: |x_i|^2, with an intercept |x_i - m|^2 + 1/rho
@@ -31,7 +32,7 @@ struct DualState {
     double dual = 0.0;        // dual objective (of the proximal problem, with an intercept), updated step by step
 
     DualState(Rows the_rows, const Index* targets, const double* costs)
-        : rows(the_rows), y(targets), cost(costs), weights(rows, intercept, scales), duals(rows.n_rows(), rows.n_classes()),
+        : rows(the_rows), y(targets), cost(costs), weights(rows, intercept, scales, metric), duals(rows.n_rows(), rows.n_classes()),
           q(rows.n_rows()) {
         if (n_rows() > 0xffffffffu) throw std::length_error("more than 4294967295 rows");
         for (Size i = 0; i < n_rows(); ++i) q[i] = rows.squared_norm(i);
@@ -93,6 +94,34 @@ struct DualState {
         }
     }
 
+    // New metric (L, P), duals multiplied by t, or by less if they would leave their bounds, and vectors turned to those of the
+    // new duals and metric. Rows must look at every class again.
+    template <class Problem>
+    void change_metric(const double* L, const double* P, double t) {
+        const Size c = n_classes();
+        for (Size i = 0; i < n_rows() && t > 1.0; ++i) {
+            const auto& slot = duals.slot(i);
+            std::vector<double> a(duals.values(slot), duals.values(slot) + slot.count);
+            for (double& value : a) value *= t;
+            t = std::max(1.0, t * Problem::room(a.data(), a.size(), cost[i]));
+        }
+        std::vector<double> turn(c * c, 0.0);  // t L_old P_new
+        for (Size k = 0; k < c; ++k) {
+            for (Size l = 0; l < c; ++l) {
+                for (Size m = 0; m < c; ++m) turn[k * c + m] += t * metric.L[k * c + l] * P[l * c + m];
+            }
+        }
+        weights.transform(turn.data());
+        for (Size i = 0; i < n_rows(); ++i) {
+            const auto& slot = duals.slot(i);
+            double* a = duals.values(slot);
+            for (Index k = 0; k < slot.count; ++k) a[k] = std::min(t * a[k], cost[i]);
+        }
+        metric.L.assign(L, L + c * c);
+        metric.P.assign(P, P + c * c);
+        refresh_dual();
+    }
+
     // flows[y][l] = sum of a_il over the rows of class y
     std::vector<double> flows() const {
         const Size c = n_classes();
@@ -116,7 +145,7 @@ struct DualState {
     template <class Problem>
     Scaled scaled(const double* factors, const Poll& poll) const {
         const Size c = n_classes();
-        Weights<Rows> machine(rows, intercept, scales);
+        Weights<Rows> machine(rows, intercept, scales, metric);
         Scaled out{1.0, 0.0, 0.0, 0.0, {}};
         std::vector<double> a(c), steps(c);
         std::vector<Index> classes(c);
@@ -147,7 +176,8 @@ struct DualState {
     // constant + sum_i sum_l a_il - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
     void refresh_dual() {
         dual = constant + dual_sum() - 0.5 * weights.proximal_norm();
-        for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * weights.sums()[k];
+        const std::vector<double> sums = weights.dual_sums();
+        for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * sums[k];
     }
 
     void move_centre(const double* to) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -30,7 +31,7 @@ public:
         if (rows_.empty()) return 0;
         const Size iterations = std::min<Size>(max_iterations, budget / (2 * rows_.size()));
         if (iterations < min_iterations) return 0;
-        if (!direction_) direction_ = std::make_unique<Weights<Rows>>(state_.rows, state_.intercept, state_.scales);
+        if (!direction_) direction_ = std::make_unique<Weights<Rows>>(state_.rows, state_.intercept, state_.scales, state_.metric);
         slopes_of(state_.weights, 1.0, r_, poll);
         if constexpr (has_squared_loss<Problem>) {
             for (Size k = 0; k < p_.size(); ++k) p_[k] = state_.duals.value_at(position_[k]);
@@ -165,8 +166,29 @@ private:
         }
     }
 
+    // With a class metric: the block of equal classes, q (I + 11') / 2, between the square roots of the diagonal.
+    void metric_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
+        const Size c = state_.n_classes();
+        for (const FaceRow& f : rows_) {
+            const auto y = static_cast<Size>(state_.y[f.row]);
+            const auto root = [&](Size k) {
+                const auto l = static_cast<Size>(classes_[k]);
+                const double* P = state_.metric.P.data();
+                return std::sqrt(0.5 * state_.q[f.row] * (P[l * c + l] + P[y * c + y] - 2.0 * P[l * c + y]));
+            };
+            double sum = 0.0;
+            for (Size k = f.begin; k < f.end; ++k) {
+                out[k] = inverse ? p[k] / root(k) : p[k] * root(k);
+                sum += out[k];
+            }
+            const double shared = inverse ? -sum / (1.0 + static_cast<double>(f.end - f.begin)) : sum;
+            for (Size k = f.begin; k < f.end; ++k) out[k] = inverse ? (out[k] + shared) / root(k) : (out[k] + shared) * root(k);
+        }
+    }
+
     // out = B p or B^-1 p, row by row
     void blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
+        if constexpr (has_class_metric<Problem>) return metric_blocks(p, out, inverse);
         if constexpr (has_class_scales<Problem>) return scaled_blocks(p, out, inverse);
         for (const FaceRow& f : rows_) {
             double sum = 0.0;

@@ -53,7 +53,7 @@ public:
     LabelLoop(Rows rows, LabelPairs pairs, LabelCoupling coupling, const double* means, double inverse_rho,
               std::uint64_t seed)
         : rows_(rows), pairs_(pairs), coupling_(coupling), n_(rows.n_rows()), c_(rows.n_classes() - 1),
-          weights_(rows_, intercept_, no_scales_), random_(seed), own_(n_), shared_(n_), active_(n_) {
+          weights_(rows_, intercept_, no_scales_, no_metric_), random_(seed), own_(n_), shared_(n_), active_(n_) {
         const double c = static_cast<double>(c_);
         intercept_.start(rows_, means, inverse_rho / coupling.scale);
         Size longest = 0;
@@ -317,6 +317,7 @@ private:
     Size n_, c_;
     Intercept intercept_;
     const ClassScales no_scales_;
+    const ClassMetric no_metric_;
     Weights<Rows> weights_;
     Random random_;
     LabelProgress progress_;

@@ -132,7 +132,7 @@ public:
     // The duals factors[y_i][l] a_il and factors[r_i][y_i] beta_i, seen without changing the iterate. Frozen upper parts are
     // left out: what remains bounds the objective without its upper part.
     Scaled scaled(const double* factors, const Poll& poll) {
-        Weights<Rows> machine(state_.rows, state_.intercept, state_.scales);
+        Weights<Rows> machine(state_.rows, state_.intercept, state_.scales, state_.metric);
         Scaled out{0.0, 0.0};
         for (Size i = 0; i < n_; ++i) {
             const auto& slot = state_.duals.slot(i);

@@ -44,7 +44,17 @@ struct RowView {
     const double* scales = nullptr;
     double inverse_rho = 0.0, target_curvature = 0.0;
 
+    // only for problems with a class metric (metric_weston_watkins.hpp)
+    const double* metric = nullptr;  // P (c, c)
+    Size n_classes = 0, y = 0;
+
     double curvature(Index k) const { return scales[k] * (q - inverse_rho) + inverse_rho; }
+
+    // (e_k - e_y)' P (e_l - e_y)
+    double between(Index k, Index l) const {
+        const double *own = metric + y * n_classes, *other = metric + static_cast<Size>(k) * n_classes;
+        return other[l] - other[y] - own[l] + own[y];
+    }
 
     void keep(Size to, Size from) {
         classes[to] = classes[from];
@@ -59,11 +69,14 @@ struct Assessment {
     double gap, violation;
 };
 
-// Marks of row problems: class scales beta_k; a squared loss, which adds (sum_l a_l)^2 / (4 u) to the dual's quadratic.
+// Marks of row problems: class scales beta_k; a metric between the classes; a squared loss, which adds (sum_l a_l)^2 / (4 u) to the dual's quadratic.
 struct WithClassScales {};
+struct WithClassMetric {};
 struct WithSquaredLoss {};
 template <class Problem>
 constexpr bool has_class_scales = std::is_base_of_v<WithClassScales, Problem>;
+template <class Problem>
+constexpr bool has_class_metric = std::is_base_of_v<WithClassMetric, Problem>;
 template <class Problem>
 constexpr bool has_squared_loss = std::is_base_of_v<WithSquaredLoss, Problem>;
 

@@ -18,9 +18,14 @@
 //
 // so that new scales cost c numbers, not a pass over the vectors.
 //
+// With a class metric (the penalty is 1/2 tr(W L W') for a matrix L between the classes, P its inverse on the vectors of sum 0)
+// steps tau of the duals enter as P tau, and the proximal term of b has the metric rho L: everything above holds with P tau in
+// place of tau, so that sums() are P s.
+//
 // A shifted machine, 1/2 |W - W0|^2 instead of 1/2 |W|^2, starts its vectors at the base W0 instead of 0; the rest is the same.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "buffer.hpp"
@@ -54,12 +59,29 @@ struct Intercept {
 
 using ClassScales = std::vector<double>;  // beta_k > 0, or empty: all 1
 
+// L and P, both (c, c), or empty: both the identity
+struct ClassMetric {
+    std::vector<double> L, P;
+
+    bool on() const { return !P.empty(); }
+
+    // out = A v for a symmetric A
+    static void apply(const std::vector<double>& A, const double* v, Size c, double* out) {
+        for (Size k = 0; k < c; ++k) {
+            double sum = 0.0;
+            for (Size l = 0; l < c; ++l) sum += A[k * c + l] * v[l];
+            out[k] = sum;
+        }
+    }
+};
+
 template <class Rows>
 class Weights {
 public:
-    Weights(const Rows& rows, const Intercept& intercept, const ClassScales& scales)
-        : rows_(rows), intercept_(intercept), scales_(scales), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
-          means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0), every_(padded(rows.n_classes())) {}
+    Weights(const Rows& rows, const Intercept& intercept, const ClassScales& scales, const ClassMetric& metric)
+        : rows_(rows), intercept_(intercept), scales_(scales), metric_(metric), V_(rows.weights_size()),
+          sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0),
+          every_(padded(rows.n_classes())) {}
 
     void clear() {
         V_.clear();
@@ -102,14 +124,35 @@ public:
         for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
     }
 
-    // v_k += step_k x_i
+    // v_k += step_k x_i, with a metric v += P step x_i
     void add(Size i, const Index* classes, const double* steps, Size count) {
-        rows_.add(V_.data(), i, classes, steps, count, every_.data());
-        if (!intercept_.on) return;
-        for (Size k = 0; k < count; ++k) {
-            sums_[static_cast<Size>(classes[k])] += steps[k];
-            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
-        }
+        if (metric_.on()) return add_all(i, spread(classes, steps, count));
+        add_some(i, classes, steps, count);
+    }
+
+    // A new metric from an old one: v <- v M, with t P_new tau = (P_old tau) M.
+    void transform(const double* M) {
+        const Size c = sums_.size();
+        std::vector<double> from(c), to(c);
+        const auto turn = [&](auto&& at) {
+            for (Size k = 0; k < c; ++k) from[k] = at(k);
+            std::fill(to.begin(), to.end(), 0.0);
+            for (Size l = 0; l < c; ++l) {
+                for (Size k = 0; k < c; ++k) to[k] += from[l] * M[l * c + k];
+            }
+            for (Size k = 0; k < c; ++k) at(k) = to[k];
+        };
+        for (Size j = 0; j < rows_.n_features(); ++j) turn([&](Size k) -> double& { return V_[rows_.weight_position(j, k)]; });
+        turn([&](Size k) -> double& { return sums_[k]; });
+        turn([&](Size k) -> double& { return means_[k]; });
+    }
+
+    // sums of the duals themselves, whatever the metric
+    std::vector<double> dual_sums() const {
+        if (!metric_.on()) return sums_;
+        std::vector<double> out(sums_.size());
+        ClassMetric::apply(metric_.L, sums_.data(), sums_.size(), out.data());
+        return out;
     }
 
     // self += t * direction; the centre stands still
@@ -132,8 +175,9 @@ public:
         return out;
     }
 
-    // |W|^2; with class scales sum_k |w_k|^2 / beta_k
+    // |W|^2; with class scales sum_k |w_k|^2 / beta_k, with a metric tr(W L W')
     double squared_norm() const {
+        if (metric_.on()) return metric_norm();
         double sum = 0.0;
         if (!scales_.empty()) {
             const std::vector<double> norms = squared_norms();
@@ -148,7 +192,8 @@ public:
     // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
     double proximal_norm() const {
         double sum = squared_norm();
-        for (double s : sums_) sum += intercept_.inverse_rho * s * s;
+        const std::vector<double> duals = dual_sums();
+        for (Size k = 0; k < sums_.size(); ++k) sum += intercept_.inverse_rho * sums_[k] * duals[k];
         return sum;
     }
 
@@ -178,6 +223,48 @@ public:
     double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
 
 private:
+    void add_some(Size i, const Index* classes, const double* steps, Size count) {
+        rows_.add(V_.data(), i, classes, steps, count, every_.data());
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) {
+            sums_[static_cast<Size>(classes[k])] += steps[k];
+            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+        }
+    }
+
+    // P steps
+    const double* spread(const Index* classes, const double* steps, Size count) {
+        const Size c = sums_.size();
+        spread_.assign(padded(c), 0.0);
+        for (Size j = 0; j < count; ++j) {
+            const double* column = metric_.P.data() + static_cast<Size>(classes[j]) * c;
+            for (Size k = 0; k < c; ++k) spread_[k] += steps[j] * column[k];
+        }
+        return spread_.data();
+    }
+
+    void add_all(Size i, const double* steps) {
+        if (all_.empty()) {
+            for (Size k = 0; k < sums_.size(); ++k) all_.push_back(static_cast<Index>(k));
+        }
+        add_some(i, all_.data(), steps, all_.size());
+    }
+
+    double metric_norm() const {
+        const Size c = sums_.size();
+        std::vector<double> w(c);
+        double sum = 0.0;
+        for (Size j = 0; j < rows_.n_features(); ++j) {
+            for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
+            for (Size k = 0; k < c; ++k) {
+                double inner = 0.0;
+                for (Size l = 0; l < c; ++l) inner += metric_.L[k * c + l] * w[l];
+                sum += w[k] * inner;
+            }
+        }
+        return sum;
+    }
+
     double scale(Size k) const { return scales_.empty() ? 1.0 : scales_[k]; }
 
     // the score, given v_k . x_i
@@ -190,9 +277,11 @@ private:
     const Rows& rows_;
     const Intercept& intercept_;
     const ClassScales& scales_;
+    const ClassMetric& metric_;
     Buffer V_;
     std::vector<double> sums_, means_, centre_;
-    std::vector<double> every_;
+    std::vector<double> every_, spread_;
+    std::vector<Index> all_;
 };
 
 }  // namespace polymargin

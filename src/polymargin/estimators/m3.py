@@ -177,9 +177,11 @@ class M3SVC(MarginClassifier):
             from polymargin.solvers.primal_newton import primal_newton
 
             return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
-        from polymargin.solvers.hinge_path import hinge_path
+        from polymargin.solvers.pair_choice import solve_pairs
 
-        solution, multipliers = hinge_path(problem, ledger, max_iter=settings["max_iter"], start=start)
+        solution, multipliers = solve_pairs(
+            problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
+        )
         self._last_multipliers = multipliers
         return solution
 
@@ -195,7 +197,7 @@ class M3SVC(MarginClassifier):
         A, cost = last.get("A"), last["cost"]
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
-        from polymargin.solvers.hinge_path import PairStart
+        from polymargin.solvers.pair_iterate import PairStart
 
         return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
 

@@ -109,7 +109,7 @@ class PairwiseDistances(Penalty):
         return 2.0 <= self.p < np.inf
 
     def value(self, W: Array) -> float:
-        r2 = self._squares(W)
+        r2 = self.squares(W)
         R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
         return float(R) + self.epsilon * float((W * W).sum())
 
@@ -140,7 +140,7 @@ class PairwiseDistances(Penalty):
     def model(self, W: Array, blur: float) -> PenaltyModel:
         """R near W, blurred by at most `blur` where it is not smooth."""
         c = W.shape[1]
-        r2 = _spread(self._squares(W), c)
+        r2 = _spread(self.squares(W), c)
         off = ~np.eye(c, dtype=bool)
         n_pairs = max(1, c * (c - 1) // 2)
         shared = 0.0
@@ -205,7 +205,7 @@ class PairwiseDistances(Penalty):
 
     # ---- parts ----------------------------------------------------------------------------------------------------
 
-    def _squares(self, W: Array) -> Array:
+    def squares(self, W: Array) -> Array:
         """Squared distances of all pairs k < l, each from the difference itself: no cancellation."""
         c = W.shape[1]
         if c * W.size <= 1 << 22:

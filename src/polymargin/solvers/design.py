@@ -18,6 +18,7 @@ from scipy import sparse
 Array = NDArray[np.float64]
 
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
+LARGEST_GRAM = 3000  # rows whose Gram matrix is formed as a whole
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 
 
@@ -102,6 +103,15 @@ class Design:
     def gram(self) -> Array:
         """Inner products of the centred rows, (n, n)."""
         return self._gram
+
+    def gram_of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
+        """Inner products of centred rows among which are the given ones, and where these are."""
+        if self.n <= LARGEST_GRAM:
+            return self._gram, rows
+        distinct, at = np.unique(rows, return_inverse=True)
+        Z = self.X[distinct]
+        Z = (Z.toarray() if sparse.issparse(Z) else np.asarray(Z, dtype=np.float64)) - self.mean
+        return Z @ Z.T, at
 
     @cached_property
     def _gram(self) -> Array:

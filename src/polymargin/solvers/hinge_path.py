@@ -7,14 +7,12 @@ Slacks and multipliers live in the native pairs (``_core/score_kernels.hpp``). E
 quadratic: a step is shortened until R follows its quadratic model. A penalty that is not smooth is blurred by a part
 of what the pairs' products leave open.
 
-Every iterate is certified: F with the exact hinge, at the best multiple of the iterate, against the bound of its
-multipliers.
+Every iterate is certified (`pair_iterate.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +22,9 @@ from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.design import Design
-from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals
-from polymargin.solvers.flows import balancing_factors
-from polymargin.solvers.lower_bound import lower_bound
+from polymargin.solvers.dual_ascent import Solution
 from polymargin.solvers.newton_system import LARGEST_MATRIX, NewtonSystem, StarCurvature, assembled
+from polymargin.solvers.pair_iterate import PairIterate, PairStart, solution_of
 from polymargin.solvers.primal_newton import stacked_gradient
 
 Array = NDArray[np.float64]
@@ -40,30 +37,15 @@ CG_STEPS = 150  # at most, for a system that is not factorised
 PATIENCE = 20  # iterations without halving the gap
 
 
-class PairStart(NamedTuple):
-    """Where to start: class vectors, offsets and the multipliers of the pairs."""
-
-    W: Array
-    b: Array
-    A: Array
-
-
-class _Iterate:
-    """Unknowns, scores and pairs, and the best machine and bound so far."""
+class _Interior(PairIterate):
+    """An iterate inside all bounds: slacks s and xi and the multipliers B of the hinges' other sides."""
 
     def __init__(self, problem: Problem, design: Design):
-        n, c = problem.n_rows, problem.n_classes
-        self.problem, self.design = problem, design
-        self.y, self.cost = problem.y, problem.cost
-        self.classes = [np.flatnonzero(problem.y == k) for k in range(c)]
-        self.V = np.zeros((design.n_unknowns, c))
-        self.S = np.zeros((n, c))
-        self.A, self.B, self.xi, self.s = (np.zeros((n, c)) for _ in range(4))
-        self.T, self.omega = np.empty((n, c)), np.zeros((n, c))
+        super().__init__(problem, design)
+        self.B, self.xi, self.s = (np.zeros_like(self.S) for _ in range(3))
+        self.omega = np.zeros_like(self.S)
         self.mu = self.blur = 0.0
-        self.value = self.open = np.inf  # F of the iterate, and how far it is above its own bound
-        self.direct = assembled(design, c)  # whether Newton systems are solved exactly
-        self.best: tuple[float, Array] | None = None
+        self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
 
     @property
     def pairs(self) -> tuple[Array, ...]:
@@ -73,31 +55,15 @@ class _Iterate:
     def n_pairs(self) -> int:
         return int(self.S.size - len(self.y))
 
-    # ---- starts -----------------------------------------------------------------------------------------------------
+    def support(self) -> NDArray[np.bool_]:
+        """The pairs whose multipliers are not on their way to 0."""
+        return super().support() & ((self.s < self.A) | (1e-3 * self.cost[:, None] < self.A))
 
     def start_cold(self) -> None:
-        """Along the class means: the multiple with the least F, multipliers that balance R there."""
-        design, penalty = self.design, self.problem.penalty
-        Y = np.full(self.S.shape, -1.0 / self.S.shape[1])
-        Y[np.arange(len(self.y)), self.y] += 1.0
-        V = design.adjoint(Y * (self.cost / self.cost.sum())[:, None])
-        if design.fit_intercept:
-            V[design.r] = 0.0
-        S = design.scores(V)
-        size = float(np.abs(S).max())
-        margins = self._sum_of_margins(S)
-        t = 0.0
-        if size > 0.0 and margins > 0.0:
-            with np.errstate(all="ignore"):
-                V, S = V / size, S / size
-                F = self._along(V, S)
-                found = [(F(t), t) for t in 4.0 ** np.arange(-12.0, 9.0)]
-                value, t = min((pair for pair in found if np.isfinite(pair[0])), default=(0.0, 0.0))
-                t = _refined(F, value, t)[1]
-        V, S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
-        margins = t * margins / size if t > 0.0 else 0.0
-        self.V, self.S = V, S
-        W = V[: design.r]
+        """Along the class means, with multipliers that balance R there."""
+        penalty = self.problem.penalty
+        margins = self.start_along_means()
+        W = self.V[: self.design.r]
         slope = float((penalty.model(W, 1e-3 * penalty.value(W)).gradient * W).sum())
         share = np.clip(slope / margins if margins > 0.0 else 0.5, 1e-3, 0.5)
         self._start_pairs(np.broadcast_to((share * self.cost)[:, None], self.S.shape))
@@ -127,74 +93,19 @@ class _Iterate:
         self.mu = float((self.A * self.s).sum() + (self.B * self.xi).sum()) / (2.0 * self.n_pairs)
         self.blur = BLUR * 2.0 * self.mu * self.n_pairs
 
-    def _sum_of_margins(self, S: Array) -> float:
-        rows = np.arange(len(self.y))
-        return float(self.cost @ (S.shape[1] * S[rows, self.y] - S.sum(axis=1)))
-
-    # ---- values ---------------------------------------------------------------------------------------------------
-
-    def _along(self, V: Array, S: Array) -> Callable[[float], float]:
-        """F of t V as a function of t."""
-        W, b = self.design.split(V)
-        penalty = self.problem.penalty
-        R, offsets = penalty.value_along(W), penalty.offset_value(b)
-        return lambda t: native.hinge_value(S, self.y, self.cost, t) + R(t) + t * t * offsets
-
-    def certify(self, ledger: Ledger, model: Any, n_iter: int) -> None:
-        """Adds the iterate's values to the ledger."""
-        t, primal = self._best_multiple()
-        if self.best is None or primal < self.best[0]:
-            self.best = (primal, t * self.V)
-        bound = self._bound(self.A, model)
-        if self.design.fit_intercept and primal - bound > ledger.tol * primal and not self.direct:
-            bound = max(bound, self._bound(self._balanced(), model))
-        ledger.add(self.best[0], bound, n_iter)
-        self.open = self.value - bound
-
-    def _bound(self, A: Array, model: Any) -> float:
-        T = self.T
-        T[:] = A
-        T[np.arange(len(self.y)), self.y] = -A.sum(axis=1)
-        longest = 1.0 / max(float((A / self.cost[:, None]).max()), 1e-300)
-        return lower_bound(self.problem.penalty, model, self.design, self.design.adjoint(T), float(A.sum()), longest)
-
-    def _balanced(self) -> Array:
-        """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
-        flows = np.array([self.A[rows].sum(axis=0) for rows in self.classes])
-        return self.A * balancing_factors(flows)[self.y]
-
-    def _best_multiple(self) -> tuple[float, float]:
-        """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""
-        F = self._along(self.V, self.S)
-        self.value = F(1.0)
-        best, at = _refined(F, self.value, 1.0)
-        return at, best
-
-
-def _refined(F: Callable[[float], float], best: float, at: float) -> tuple[float, float]:
-    """The least value of a convex function near `at`, to a thousandth, and where it is."""
-    step = 0.25
-    while step > 1e-3:
-        value, t = min((F(t), t) for t in (at * (1.0 + step), at / (1.0 + step)))
-        if value < best:
-            best, at = value, t
-        else:
-            step *= 0.25
-    return best, at
-
 
 def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
     """Solves `problem` until ``ledger.tol`` is certified; also returns the multipliers (n, c) of the end."""
     used = 0
     if start is not None:
-        now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
+        now = _Interior(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
         status, used = _follow_warm(now, start, ledger, max_iter)
         if ledger.done or used >= max_iter:
-            return _solution(now, ledger, used, status)
-    now = _Iterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, _worth_rotating(problem)))
+            return solution_of(now, ledger, used, status)
+    now = _Interior(problem, Design(problem.X, problem.cost, problem.fit_intercept, _worth_rotating(problem)))
     now.start_cold()
     status, n_iter = _follow(now, ledger, max_iter - used)
-    return _solution(now, ledger, used + n_iter, status)
+    return solution_of(now, ledger, used + n_iter, status)
 
 
 def _worth_rotating(problem: Problem) -> bool:
@@ -204,7 +115,7 @@ def _worth_rotating(problem: Problem) -> bool:
     return not sparse.issparse(problem.X) or (problem.n_rows + 1) * problem.n_classes <= LARGEST_MATRIX
 
 
-def _follow_warm(now: _Iterate, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+def _follow_warm(now: _Interior, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
     """From an earlier fit; if that leads nowhere, the caller starts again."""
     design = now.design
     V = np.vstack([start.W, start.b + design.mean @ start.W]) if design.fit_intercept else start.W.copy()
@@ -217,7 +128,7 @@ def _follow_warm(now: _Iterate, start: PairStart, ledger: Ledger, max_iter: int)
     return _follow(now, ledger, max_iter)
 
 
-def _follow(now: _Iterate, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+def _follow(now: _Interior, ledger: Ledger, max_iter: int) -> tuple[str, int]:
     mark, waited = np.inf, 0
     for n_iter in range(max_iter + 1):
         model = now.problem.penalty.model(now.V[: now.design.r], now.blur)
@@ -239,7 +150,7 @@ def _follow(now: _Iterate, ledger: Ledger, max_iter: int) -> tuple[str, int]:
     raise AssertionError("unreachable")
 
 
-def _step(now: _Iterate, model: Any) -> bool:
+def _step(now: _Interior, model: Any) -> bool:
     """One predictor-corrector step; False if rounding leaves none."""
     design, penalty = now.design, now.problem.penalty
     _, b = design.split(now.V)
@@ -294,22 +205,3 @@ def _while_R_follows(penalty: Any, model: Any, D: Array, a: float, loss_curvatur
             break
         a *= 0.7
     return a
-
-
-def _solution(now: _Iterate, ledger: Ledger, n_iter: int, status: str) -> tuple[Solution, Array]:
-    assert now.best is not None
-    primal, V = now.best
-    ledger.primal = primal  # of this machine, even if a warm start saw a better one
-    W, b = now.design.machine(V)
-    W -= W.mean(axis=1, keepdims=True)
-    return Solution(Machine(W, b - b.mean(), primal), _sparse(now), ledger.close(n_iter, status)), now.A
-
-
-def _sparse(now: _Iterate) -> SparseDuals:
-    """The multipliers that are not on their way to 0."""
-    kept = (now.s < now.A) | (1e-3 * now.cost[:, None] < now.A)
-    kept &= 1e-9 * now.A.max(initial=0.0) < now.A
-    starts = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept.sum(axis=1), out=starts[1:])
-    rows, classes = np.nonzero(kept)
-    return SparseDuals(starts, classes.astype(np.int32), now.A[rows, classes])

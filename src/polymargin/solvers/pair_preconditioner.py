@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polymargin.solvers.design import Design
+from polymargin.solvers.design import LARGEST_GRAM, Design
 
 Array = NDArray[np.float64]
 
 HEAVY = 0.3  # a pair's largest eigenvalue relative to B
 MOST = 2000  # heavy pairs that are kept: with more of them nothing is
 ROUNDS = 6
-LARGEST_GRAM = 3000  # rows whose Gram matrix is formed
 
 
 class HeavyPairs:

@@ -1,0 +1,213 @@
+"""Dual ascent for powers of the distances between class vectors: a class metric on top of the native loop.
+
+    min_{W, b}  sum_i u_i sum_{k != y} [1 - (s_y - s_k)]_+  +  sum_{k<l} |w_k - w_l|^p  +  eps (|W|^2 + |b|^2)
+
+For fixed weights Q_kl of the pairs the penalty ``1/2 sum_{k<l} Q_kl |w_k - w_l|^2 + eps |W|^2`` is a metric L between the
+classes, and the native loop climbs the dual of a Weston-Watkins machine with that metric: ``W = Z P``, ``Z = X' tau``, P the
+inverse of L. At the optimum ``Q_kl = p |w_k - w_l|^(p-2)``; between epochs log Q goes a part theta of the way there. An
+error of log Q shrinks by factors
+
+    1 - theta (1 + (p - 2) j),   0 <= j <= 1,
+
+where j says how far the distances give way to their weights: theta = 2/p is the best part for p > 2. For p <= 2 the metric
+majorises the penalty, and Q goes all the way.
+
+The price of wrong weights, ``R(W) + R*(Z) - <W, Z>``, is a part of the gap that takes (c, c) matrices only; weights that
+cost little rest. While the loop runs the intercept is free. Once the pairs that matter are known, Newton steps on them end the
+fit (`pair_face.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin._core import native
+from polymargin.certificate import Ledger
+from polymargin.penalties.pairwise import PairwiseDistances, pair_indices
+from polymargin.solvers.dual_ascent import Anderson
+from polymargin.solvers.pair_face import newton_on_pairs
+from polymargin.solvers.pair_iterate import PairIterate, PairStart
+
+Array = NDArray[np.float64]
+
+_EPOCHS = 5  # between two moves of weights and centre
+_FIRST_MOVES = 3  # weights that always move
+_FIRST_CHECK, _CHECK_EVERY = 6, 2  # moves
+_PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
+_FACE_FROM = 0.3  # relative gap at which Newton steps are tried
+_FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
+_STRETCH = 2.0  # how far new weights may stretch the duals at once
+
+
+class PairMetric:
+    """Weights Q of the pairs of classes, the metric L they make and its inverse P on vectors of sum 0."""
+
+    def __init__(self, penalty: PairwiseDistances, W: Array):
+        self.penalty, self.c = penalty, W.shape[1]
+        self.part = 2.0 / penalty.p if penalty.p > 2.0 else 1.0
+        self.set(self.wanted(W))
+
+    def wanted(self, W: Array) -> Array:
+        """log Q that the distances of W ask for."""
+        p, squares = self.penalty.p, self.penalty.squares(W)
+        shortest = _FUSED**2 * float(squares.max(initial=0.0))
+        return np.asarray(np.log(p) + (0.5 * p - 1.0) * np.log(np.maximum(squares, max(shortest, 1e-200))))
+
+    def step(self, W: Array) -> Array:
+        """The move of log Q towards what W asks for."""
+        return np.asarray(self.part * (self.wanted(W) - self.log_Q))
+
+    def set(self, log_Q: Array) -> None:
+        c = self.c
+        self.log_Q = log_Q
+        Q = np.zeros((c, c))
+        Q[pair_indices(c)] = np.exp(log_Q)
+        Q += Q.T
+        self.L = np.diag(Q.sum(axis=1) + 2.0 * self.penalty.epsilon) - Q
+        P = np.linalg.inv(self.L + np.trace(self.L) / c**2)
+        P -= P.mean(axis=0)
+        P -= P.mean(axis=1, keepdims=True)
+        self.P = np.ascontiguousarray(0.5 * (P + P.T))
+
+
+def suits(problem: Any) -> bool:
+    """Whether the penalty is one of distances with a finite power."""
+    return isinstance(problem.penalty, PairwiseDistances) and bool(np.isfinite(problem.penalty.p))
+
+
+def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None) -> int:
+    """Climbs until ``ledger.tol`` is certified or it no longer helps; returns the epochs used."""
+    ascent = _Ascent(now, seed, start)
+    ascent.run(ledger, max_iter)
+    return max(1, min(max_iter, -(-ascent.visits // now.problem.n_rows)))
+
+
+class _Ascent:
+    """The native loop, its metric and the centre of the intercept."""
+
+    def __init__(self, now: PairIterate, seed: int, start: PairStart | None):
+        self.now, self.seed, self._visits = now, seed, 0
+        if start is None:
+            now.start_along_means()
+        W = now.V[: now.design.r] if start is None else start.W
+        assert isinstance(now.problem.penalty, PairwiseDistances)
+        self.penalty = now.problem.penalty
+        self.metric = PairMetric(self.penalty, W)
+        square = now.design.mean_square
+        self._inverse_rho = 0.2 * square if square > 0.0 else 1.0
+        self._open()
+        if start is not None:
+            self._load(start.A, start.b)
+
+    @property
+    def visits(self) -> int:
+        return self._visits + int(self.loop.visits)
+
+    def run(self, ledger: Ledger, max_iter: int) -> None:
+        now, n, metric, penalty = self.now, self.now.problem.n_rows, self.metric, self.penalty
+        budget, moves, next_check = max_iter * n, 0, _FIRST_CHECK
+        patience = _Patience()
+        while True:
+            self.loop.ascend(min(_EPOCHS * n, budget - self.visits), 0.3 * ledger.tol)
+            moves += 1
+            W = self.loop.weights()
+            Z = W @ metric.L
+            model = penalty.model(W, 0.0)
+            cost, _ = penalty.conjugate_along(model, Z)
+            price = penalty.value(W) + cost(1.0) - float((W * Z).sum())
+            size = max(abs(self.loop.dual), 1e-300)
+            out_of_budget = self.visits >= budget
+            if moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
+                bound = self._certify(ledger, W, model)
+                if ledger.done or out_of_budget or patience.is_over(ledger):
+                    return
+                wait = _CHECK_EVERY
+                if ledger.gap <= _FACE_FROM * ledger.primal:
+                    if newton_on_pairs(now, metric, ledger, bound, self.visits // n):
+                        if ledger.done:
+                            return
+                        self._reopen()
+                        next_check = moves + _CHECK_EVERY
+                        continue
+                    wait = moves // 2  # too early: these steps are as dear as many epochs
+                next_check = moves + wait
+            if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
+                self._move(W, Z)
+            else:
+                self._move_centre()
+
+    def _open(self) -> None:
+        design, problem = self.now.design, self.now.problem
+        X, arguments = design.X, (problem.y, problem.cost, problem.n_classes)
+        if sparse.issparse(X):
+            arrays = (X.data, X.indices, X.indptr, X.shape[1])
+            self.loop = native.csr("metric_weston_watkins", *arrays, *arguments, True, self.seed)
+        else:
+            self.loop = native.dense("metric_weston_watkins", np.ascontiguousarray(X), *arguments, False, self.seed)
+        self.loop.change_metric(self.metric.L, self.metric.P, 1.0)
+        if problem.fit_intercept:
+            self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
+        self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
+
+    def _reopen(self) -> None:
+        """A loop with the multipliers and the metric that Newton steps left."""
+        self._visits = self.visits
+        self._open()
+        self._load(self.now.A, self.now.design.split(self.now.V)[1])
+
+    def _load(self, A: Array, b: Array) -> None:
+        """Duals and offsets into a loop that has none yet."""
+        kept = A > 0.0
+        starts = np.zeros(len(A) + 1, dtype=np.int64)
+        np.cumsum(kept.sum(axis=1), out=starts[1:])
+        rows, classes = np.nonzero(kept)
+        self.loop.set_duals(starts, classes.astype(np.int32), np.minimum(A, self.now.cost[:, None])[rows, classes])
+        if self.now.problem.fit_intercept:
+            self.loop.move_centre(b + self.now.design.mean @ self.loop.weights())
+
+    def _move(self, W: Array, Z: Array) -> None:
+        """Moves weights and centre by one fixed-point iteration, and the duals to their best multiple for the new metric."""
+        loop, metric = self.loop, self.metric
+        point, step = metric.log_Q, metric.step(W)
+        m, free = len(point), self.now.problem.fit_intercept
+        if free:
+            point, step = np.r_[point, loop.centre()], np.r_[step, self._inverse_rho * loop.sums()]
+        point = self._extrapolate(point, step)
+        metric.set(point[:m])
+        norm = float((Z * (Z @ metric.P)).sum())
+        multiple = loop.dual_sum / norm if norm > 0.0 else 1.0
+        loop.change_metric(metric.L, metric.P, float(np.clip(multiple, 1.0 / _STRETCH, _STRETCH)))
+        if free:
+            loop.move_centre(np.ascontiguousarray(point[m:]))
+        self._extrapolate_centre = Anderson()
+
+    def _move_centre(self) -> None:
+        if self.now.problem.fit_intercept:
+            centre = self._extrapolate_centre(self.loop.centre(), self._inverse_rho * self.loop.sums())
+            self.loop.move_centre(np.ascontiguousarray(centre))
+
+    def _certify(self, ledger: Ledger, W: Array, model: Any) -> float:
+        now, design, loop = self.now, self.now.design, self.loop
+        now.V = np.vstack([W, loop.intercepts() + design.mean @ W]) if design.fit_intercept else W
+        now.S = design.scores(now.V)
+        starts, classes, values = loop.duals()
+        now.A[:] = 0.0
+        now.A[np.repeat(now.own, np.diff(starts)), classes] = values
+        return now.certify(ledger, model, max(1, self.visits // now.problem.n_rows))
+
+
+class _Patience:
+    """Over after some checks that did not halve the gap."""
+
+    def __init__(self, checks: int = 12):
+        self._mark, self._waited, self._checks = np.inf, 0, checks
+
+    def is_over(self, ledger: Ledger) -> bool:
+        self._waited += 1
+        if ledger.gap <= 0.5 * self._mark:
+            self._mark, self._waited = ledger.gap, 0
+        return self._waited > self._checks

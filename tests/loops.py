@@ -1,0 +1,31 @@
+"""What the tests of the native loops share: data, storages and builds."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from polymargin._core import _baseline, native
+
+BUILDS = [_baseline] if native is _baseline else [_baseline, native]
+STORAGES = ["dense64", "dense32", "csr64-int32", "csr32-int32", "csr64-int64", "csr32-int64"]
+
+
+def problem_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
+    rng = np.random.default_rng(seed)
+    # float32 values, so that all storages hold the same numbers
+    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)).astype(np.float32).astype(np.float64)
+    y = rng.integers(0, c, size=n).astype(np.int32)
+    y[:c] = np.arange(c)
+    return X, y, rng.uniform(0.1, 2.0, size=n)
+
+
+def open_loop(build, problem, X, y, cost, storage="dense64", waiting=False, seed=0):
+    c = int(y.max()) + 1
+    kind, _, index = storage.partition("-")
+    dtype = np.float64 if kind.endswith("64") else np.float32
+    if kind.startswith("dense"):
+        return build.dense(problem, np.ascontiguousarray(X, dtype=dtype), y, cost, c, waiting, seed)
+    S = sparse.csr_array(X.astype(dtype))
+    arrays = S.data, S.indices.astype(index), S.indptr.astype(index)
+    return build.csr(problem, *arrays, X.shape[1], y, cost, c, waiting, seed)
