@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import twins
 from loops import BUILDS, STORAGES, open_loop, problem_data
-from scipy import sparse
 
 from polymargin import _core
 from polymargin._core import _baseline, native

@@ -7,7 +7,7 @@ span of the rows: r <= min(n, d).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -28,11 +28,11 @@ class Design:
     def __init__(self, X: Any, cost: Array, fit_intercept: bool, rotate: bool):
         n, d = X.shape
         self.n, self.fit_intercept = n, fit_intercept
-        self._lift: Callable[[Array], Array] | None = None
+        self._basis: Array | None = None
         if rotate and n < d and n * d <= _COPY_ENTRIES:
             dense = X.toarray() if sparse.issparse(X) else X
-            basis, triangle = np.linalg.qr(dense.T.astype(np.float64))
-            X, self._lift = np.ascontiguousarray(triangle.T), lambda W: basis @ W
+            self._basis, triangle = np.linalg.qr(dense.T.astype(np.float64))
+            X = np.ascontiguousarray(triangle.T)
         elif sparse.issparse(X) or X.size <= _COPY_ENTRIES:
             X = X.astype(np.float64, copy=False)
         self.X, self.r = X, X.shape[1]
@@ -92,7 +92,15 @@ class Design:
     def machine(self, V: Array) -> tuple[Array, Array]:
         """W and b in the coordinates of X."""
         W, b = self.split(V)
-        return (W.copy() if self._lift is None else self._lift(W)), b
+        return (W.copy() if self._basis is None else self._basis @ W), b
+
+    def unknowns(self, W: Array, b: Array) -> Array:
+        """The stacked unknowns of a machine in the coordinates of X whose vectors lie in the span of the rows."""
+        V = np.zeros((self.n_unknowns, W.shape[1]))
+        V[: self.r] = W if self._basis is None else self._basis.T @ W
+        if self.fit_intercept:
+            V[self.r] = b + self.mean @ V[: self.r]
+        return V
 
     @cached_property
     def mean_square(self) -> float:

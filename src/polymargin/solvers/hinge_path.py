@@ -118,7 +118,7 @@ def _worth_rotating(problem: Problem) -> bool:
 def _follow_warm(now: _Interior, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
     """From an earlier fit; if that leads nowhere, the caller starts again."""
     design = now.design
-    V = np.vstack([start.W, start.b + design.mean @ start.W]) if design.fit_intercept else start.W.copy()
+    V = design.unknowns(start.W, start.b)
     now.start_warm(start, V)
     blur = 0.1 * ledger.tol * now.problem.penalty.value(start.W)
     now.certify(ledger, now.problem.penalty.model(V[: design.r], blur), 1)

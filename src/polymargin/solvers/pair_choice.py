@@ -11,25 +11,35 @@ from polymargin.problem import Problem
 from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Solution
 from polymargin.solvers.hinge_path import hinge_path
-from polymargin.solvers.newton_system import assembled
+from polymargin.solvers.newton_system import LARGEST_MATRIX
 from polymargin.solvers.pair_iterate import Array, PairIterate, PairStart, solution_of
 from polymargin.solvers.pair_weighted import pair_weighted_ascent, suits
+
+_FEW_OPERATIONS = 1e9  # of a whole fit by interior points: nothing is faster then, and nothing more exact
+_INTERIOR_POINTS = 25
 
 
 def solve_pairs(
     problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None = None
 ) -> tuple[Solution, Array]:
-    """Interior points where their systems are small; else dual ascent, and interior points if it does not get there."""
+    """Dual ascent for distances with a finite power, interior points for small problems and for all other penalties.
+
+    Where the ascent crawls, as it does with few features and a large C, interior points take over.
+    """
     used = 0
-    if suits(problem):
-        rotate = not sparse.issparse(problem.X) and problem.penalty.rotation_invariant
-        design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
-        if not assembled(design, problem.n_classes):
-            now = PairIterate(problem, design)
-            used = pair_weighted_ascent(now, ledger, max_iter=max_iter, seed=seed, start=start)
-            if ledger.done or used >= max_iter:
-                return solution_of(now, ledger, used, "max_iter")
-            start = None  # the ascent used it up
+    if suits(problem) and not _is_small(problem):
+        now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
+        used = pair_weighted_ascent(now, ledger, max_iter=max_iter, seed=seed, start=start)
+        if ledger.done or used >= max_iter:
+            return solution_of(now, ledger, used, "max_iter")
+        start = None  # the ascent used it up
     solution, multipliers = hinge_path(problem, ledger, max_iter=max_iter - used, start=start)
     total = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
     return solution._replace(certificate=total), multipliers
+
+
+def _is_small(problem: Problem) -> bool:
+    n, c = problem.n_rows, problem.n_classes
+    q = min(n, problem.n_features) + problem.fit_intercept
+    work = 2.0 * n * q * q * (c - 1) + (q * c) ** 3 / 3
+    return q * c <= LARGEST_MATRIX and _INTERIOR_POINTS * work <= _FEW_OPERATIONS

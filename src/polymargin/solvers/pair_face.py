@@ -34,14 +34,14 @@ _VIOLATED = 1e-7  # of a margin
 def newton_on_pairs(now: PairIterate, metric: PairMetric, ledger: Ledger, bound: float, n_iter: int) -> bool:
     """Steps until ``ledger.tol`` is certified or the face turns out to be a wrong one; returns whether they were of use.
 
-    Then multipliers, metric and iterate are where the best step came, for the ascent to go on from there. `bound` is what the
-    multipliers are worth at the start.
+    Then multipliers, metric and iterate are where the best step came, for the ascent to go on from there. `bound` is what
+    the multipliers are worth at the start.
     """
     design, u = now.design, now.cost[:, None]
     best = now.A.copy(), now.V, metric.log_Q
     helped = False
     while True:
-        face = (now.A > 0.0) & (now.A < u)
+        face = (now.A > 0.0) & (u > now.A)
         if np.count_nonzero(face) > LARGEST or not _step(now, metric, face):
             break
         found = now.certify(ledger, now.problem.penalty.model(now.V[: design.r], 0.0), max(1, n_iter))
@@ -50,7 +50,7 @@ def newton_on_pairs(now: PairIterate, metric: PairMetric, ledger: Ledger, bound:
         if not found > bound:
             break
         helped, bound, best = True, found, (now.A.copy(), now.V, metric.log_Q)
-        left = bool((now.A[face] <= 0.0).any() or (now.A >= u)[face].any())
+        left = bool((now.A[face] <= 0.0).any() or (u <= now.A)[face].any())
         joins = bool(((now.A <= 0.0) & (_margins(now) < 1.0 - _VIOLATED)).any())
         if left or joins:
             break

@@ -13,8 +13,8 @@ where j says how far the distances give way to their weights: theta = 2/p is the
 majorises the penalty, and Q goes all the way.
 
 The price of wrong weights, ``R(W) + R*(Z) - <W, Z>``, is a part of the gap that takes (c, c) matrices only; weights that
-cost little rest. While the loop runs the intercept is free. Once the pairs that matter are known, Newton steps on them end the
-fit (`pair_face.py`).
+cost little rest. While the loop runs the intercept is free. Once the pairs that matter are known, Newton steps on them end
+the fit (`pair_face.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _FIRST_CHECK, _CHECK_EVERY = 6, 2  # moves
 _PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
 _FACE_FROM = 0.3  # relative gap at which Newton steps are tried
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
+_PATIENCE = 200  # epochs
 _STRETCH = 2.0  # how far new weights may stretch the duals at once
 
 
@@ -81,6 +82,13 @@ def suits(problem: Any) -> bool:
 
 def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None) -> int:
     """Climbs until ``ledger.tol`` is certified or it no longer helps; returns the epochs used."""
+    if start is not None:  # it may be good enough as it is
+        now.V = now.design.unknowns(start.W, start.b)
+        now.S = now.design.scores(now.V)
+        now.A = np.minimum(start.A, now.cost[:, None])
+        now.certify(ledger, now.problem.penalty.model(now.V[: now.design.r], 0.0), 1)
+        if ledger.done:
+            return 1
     ascent = _Ascent(now, seed, start)
     ascent.run(ledger, max_iter)
     return max(1, min(max_iter, -(-ascent.visits // now.problem.n_rows)))
@@ -123,7 +131,7 @@ class _Ascent:
             out_of_budget = self.visits >= budget
             if moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
                 bound = self._certify(ledger, W, model)
-                if ledger.done or out_of_budget or patience.is_over(ledger):
+                if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
                     return
                 wait = _CHECK_EVERY
                 if ledger.gap <= _FACE_FROM * ledger.primal:
@@ -201,13 +209,12 @@ class _Ascent:
 
 
 class _Patience:
-    """Over after some checks that did not halve the gap."""
+    """Over when many epochs have not halved the gap."""
 
-    def __init__(self, checks: int = 12):
-        self._mark, self._waited, self._checks = np.inf, 0, checks
+    def __init__(self) -> None:
+        self._mark, self._since = np.inf, 0.0
 
-    def is_over(self, ledger: Ledger) -> bool:
-        self._waited += 1
+    def is_over(self, ledger: Ledger, epochs: float) -> bool:
         if ledger.gap <= 0.5 * self._mark:
-            self._mark, self._waited = ledger.gap, 0
-        return self._waited > self._checks
+            self._mark, self._since = ledger.gap, epochs
+        return epochs - self._since > max(_PATIENCE, 0.5 * epochs)
