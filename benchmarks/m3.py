@@ -46,7 +46,7 @@ CASES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = list(CASES)
     parser.add_argument("--cases", nargs="+", choices=names, default=names, metavar="CASE", help=f"of {', '.join(names)}")
-    parser.add_argument("--max-iter", type=int, default=150, help="Newton steps of ours (default 150)")
+    parser.add_argument("--max-iter", type=int, default=1000, help="of ours (default 1000)")
     parser.add_argument(
         "--scale", choices=("paper", "code"), default="paper", help="C = 1/lambda, or the code's 1/(2 n_classes lambda)"
     )

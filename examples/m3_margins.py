@@ -2,8 +2,8 @@
 
     python examples/m3_margins.py [picture.png]
 
-iris and wine come with scikit-learn; vehicle.npz is looked for in the folder named by POLYMARGIN_DATA and left out if it is
-not there.
+iris and wine come with scikit-learn; vehicle.npz and isolet.npz are looked for in the folder named by POLYMARGIN_DATA and left
+out if they are not there.
 """
 
 import os
@@ -25,10 +25,11 @@ C = 100.0
 def datasets():
     yield "iris", *load_iris(return_X_y=True)
     yield "wine", *load_wine(return_X_y=True)
-    path = Path(os.environ.get("POLYMARGIN_DATA", "")) / "vehicle.npz"
-    if path.is_file():
-        with np.load(path) as file:
-            yield "vehicle", file["X"].astype(float), file["y"]
+    for name in ("vehicle", "isolet"):
+        path = Path(os.environ.get("POLYMARGIN_DATA", "")) / f"{name}.npz"
+        if path.is_file():
+            with np.load(path) as file:
+                yield name, file["X"].astype(float), file["y"]
 
 
 def margins(W):
