@@ -2,8 +2,8 @@
 
     python examples/m3_margins.py [picture.png]
 
-iris and wine come with scikit-learn; vehicle.npz and isolet.npz are looked for in the folder named by POLYMARGIN_DATA and left
-out if they are not there.
+iris and wine come with scikit-learn; vehicle.npz and isolet.npz are looked for in the folder named by POLYMARGIN_DATA and
+left out if they are not there.
 """
 
 import os

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
+from loops import BUILDS
 from sklearn.metrics.pairwise import rbf_kernel
 
-from polymargin._core import _baseline, native
+from polymargin._core import native
 
 PROBLEMS = ["crammer_singer", "weston_watkins"]
-BUILDS = [_baseline] if native is _baseline else [_baseline, native]
 
 
 def kernel_data(seed: int, n: int = 30, c: int = 4):

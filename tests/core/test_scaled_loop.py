@@ -5,31 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
-from scipy import sparse
+from loops import BUILDS, STORAGES, open_loop, problem_data
 
-from polymargin._core import _baseline, native
+from polymargin._core import native
 
 PROBLEMS = ["scaled_crammer_singer", "squared_crammer_singer"]
-BUILDS = [_baseline] if native is _baseline else [_baseline, native]
-STORAGES = ["dense64", "dense32", "csr64-int32", "csr32-int32", "csr64-int64", "csr32-int64"]
 
 
-def problem_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
-    rng = np.random.default_rng(seed)
-    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)).astype(np.float32).astype(np.float64)
-    y = rng.integers(0, c, size=n).astype(np.int32)
-    y[:c] = np.arange(c)
-    return X, y, rng.uniform(0.1, 2.0, size=n), rng.uniform(0.2, 2.0, size=c)
-
-
-def open_loop(build, problem, X, y, cost, storage="dense64", waiting=False):
-    c = int(y.max()) + 1
-    kind, _, index = storage.partition("-")
-    dtype = np.float64 if kind.endswith("64") else np.float32
-    if kind.startswith("dense"):
-        return build.dense(problem, np.ascontiguousarray(X, dtype=dtype), y, cost, c, waiting, 0)
-    S = sparse.csr_array(X.astype(dtype))
-    return build.csr(problem, S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1], y, cost, c, waiting, 0)
+def scaled_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
+    """Data and class scales."""
+    return *problem_data(seed, n, d, c), np.random.default_rng(seed).uniform(0.2, 2.0, size=c)
 
 
 def gain_of(problem, a, cost):
@@ -48,7 +33,7 @@ def loss_of(problem, S, y, cost):
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("build", BUILDS)
 def test_the_loop_closes_the_gap_of_the_scaled_machine(build, problem, storage):
-    X, y, cost, scales = problem_data(0)
+    X, y, cost, scales = scaled_data(0)
     loop = open_loop(build, problem, X, y, cost, storage, waiting=storage.startswith("csr"))
     loop.rescale(scales, np.zeros(4))
     loop.ascend(3000 * len(y), 1e-10)
@@ -69,7 +54,7 @@ def test_the_loop_closes_the_gap_of_the_scaled_machine(build, problem, storage):
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_epoch_raises_the_dual_and_new_scales_keep_it_true(problem):
-    X, y, cost, _ = problem_data(1, n=60, c=5)
+    X, y, cost, _ = scaled_data(1, n=60, c=5)
     loop, rng = open_loop(native, problem, X, y, cost), np.random.default_rng(2)
     norms = np.zeros(5)
     for _ in range(12):
@@ -84,7 +69,7 @@ def test_every_epoch_raises_the_dual_and_new_scales_keep_it_true(problem):
 @pytest.mark.parametrize("storage", ["dense64", "csr64-int32"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_proximal_intercept_is_not_scaled(problem, storage):
-    X, y, cost, scales = problem_data(3)
+    X, y, cost, scales = scaled_data(3)
     means, inverse_rho = X.mean(axis=0), 0.7
     loop = open_loop(native, problem, X, y, cost, storage)
     loop.rescale(scales, np.zeros(4))
@@ -112,7 +97,7 @@ def test_the_proximal_intercept_is_not_scaled(problem, storage):
 
 def test_many_classes_move_few_at_a_time():
     """Beyond 64 classes a row moves only its non-zero duals and the most violated classes."""
-    X, y, cost, scales = problem_data(4, n=300, d=20, c=100)
+    X, y, cost, scales = scaled_data(4, n=300, d=20, c=100)
     for problem in PROBLEMS:
         loop = open_loop(native, problem, X, y, cost)
         loop.rescale(scales, np.zeros(100))
@@ -123,6 +108,6 @@ def test_many_classes_move_few_at_a_time():
 
 
 def test_other_row_problems_have_no_scales():
-    X, y, cost, scales = problem_data(5)
+    X, y, cost, scales = scaled_data(5)
     with pytest.raises(RuntimeError, match="no class scales"):
         open_loop(native, "crammer_singer", X, y, cost).rescale(scales, np.zeros(4))
