@@ -167,9 +167,10 @@ def plot(record: dict[str, Any]) -> str | None:
     """Accuracy against seconds over the rank, the exact machines and SVC as points; None without matplotlib."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import NullFormatter
     except ImportError:
         return None
-    figure = Figure(figsize=(4.2 * len(record), 3.6), layout="constrained")
+    figure = Figure(figsize=(3.6 * len(record), 3.6), layout="constrained")
     for axis, (name, found) in zip(np.ravel(figure.subplots(1, len(record))), record.items(), strict=True):
         colours = {"SVC": "black", "Crammer-Singer": "tab:blue", "Weston-Watkins": "tab:orange"}
         for kind, curve in found["nystroem"].items():
@@ -180,7 +181,10 @@ def plot(record: dict[str, Any]) -> str | None:
         for kind, run in found["exact"].items():
             axis.plot(run["seconds"], run["accuracy"], "*", ms=11, color=colours[kind], label=f"{kind}, exact")
         axis.set(xscale="log", xlabel="seconds to fit", ylabel="accuracy (%)", title=f"{name}, {found['rows']} rows")
-        axis.legend(fontsize=7)
+        axis.margins(0.08)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     results.DIRECTORY.mkdir(exist_ok=True)
     path = results.DIRECTORY / "kernels.png"
     figure.savefig(path, dpi=150)
