@@ -70,7 +70,7 @@ class ProximalNewton:
         self._problem = problem
         self._loop = loop
         self._damping = 0.0
-        self._direct = (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
+        self.direct = (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
         self._basis: tuple[Array, Array, Array] | None = None
 
     def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Point:
@@ -135,7 +135,7 @@ class ProximalNewton:
             length *= 0.5
 
     def _direction(self, point: Point) -> tuple[Array, Array]:
-        return self._by_matrix(point) if self._direct else self._by_conjugate_gradients(point)
+        return self._by_matrix(point) if self.direct else self._by_conjugate_gradients(point)
 
     def _by_matrix(self, point: Point) -> tuple[Array, Array]:
         (d, c), free = point.W.shape, self._problem.fit_intercept
