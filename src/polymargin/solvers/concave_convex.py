@@ -46,16 +46,12 @@ from polymargin.solvers.proximal_newton import Point, ProximalNewton
 
 Array = NDArray[np.float64]
 
-_START_TOL = 1e-2  # relative gap of the two convex machines that are tried as starts
 _START_EPOCHS = 100  # that each of them may take
 _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit, if they can
-# relative gap a round asks for first, in units of what the last could gain, and the share of its own gain that ends it
-_ROUGH, _ENOUGH = 1.0, 0.2  # rough rounds take less time and often end lower
-_SMALL, _PRECISE = 20_000, (0.1, 0.5)  # with so few rows times classes: nearly equal problems then reach the same minimum
 _INNER = 0.1  # smallest relative gap a round asks for, in tolerances
 _TIGHTER = 0.25  # of that, when a round has not gained enough
-_SLICE_EPOCHS = 7  # of coordinate ascent before the next look at F
-_LATE_EPOCHS = 400  # before Newton steps that are expensive
+_SLICE_EPOCHS = 10  # of coordinate ascent before the next look at F
+_LATE_EPOCHS = 600  # before Newton steps that are expensive
 _FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _PATIENCE = 20  # rounds of the paper's iteration without a new best
 _NEVER = np.iinfo(np.int64).max
@@ -83,11 +79,28 @@ def concave_convex(
         return _paper_rounds(_open(problem, settings, start, frozen=True), ledger, max_iter)
     interior = InteriorSteps(problem, _INNER * ledger.tol) if band_interior.suits(problem) else None
     steps = _best_start(problem, settings, interior) if start is None else _open(problem, settings, start)
-    return _descending_rounds(steps, interior, ledger, max_iter, small=_is_small(problem))
+    return _descending_rounds(steps, interior, ledger, max_iter, _pace(problem))
 
 
 def _is_small(problem: Problem) -> bool:
     return problem.n_rows * problem.n_classes <= _SMALL
+
+
+class _Pace(NamedTuple):
+    """How well the starts and the rounds before the last are solved."""
+
+    start: float  # relative gap of the two convex machines that are tried as starts
+    round: float  # relative gap a round asks for first, in units of what the last could gain
+    enough: float  # share of its own possible gain that ends a round
+
+
+_QUICK = _Pace(3e-2, 1.0, 0.2)  # takes less time and often ends lower
+_PRECISE = _Pace(1e-2, 0.1, 0.5)  # nearly equal problems reach the same minimum
+_SMALL = 20_000  # rows times classes up to which time does not matter
+
+
+def _pace(problem: Problem) -> _Pace:
+    return _PRECISE if _is_small(problem) else _QUICK
 
 
 class _Settings(NamedTuple):
@@ -108,19 +121,18 @@ class _Seen(NamedTuple):
 
 
 def _descending_rounds(
-    steps: _Steps, interior: InteriorSteps | None, ledger: Ledger, max_iter: int, *, small: bool
+    steps: _Steps, interior: InteriorSteps | None, ledger: Ledger, max_iter: int, pace: _Pace
 ) -> Solution:
     """Rounds that never raise F, until one could gain no more than the tolerance."""
     best, duals = steps.machine(steps.look().stated), steps.duals()
-    rounds, decrease, tol, stuck = [best.primal], 0.0, _START_TOL, False
-    rough, enough = _PRECISE if small else (_ROUGH, _ENOUGH)
+    rounds, decrease, tol, stuck = [best.primal], 0.0, pace.start, False
     while True:
         steps.relinearise()
         steps.start_phase(_ROUND_EPOCHS if interior else None)
         level = best.primal  # Q meets F here
         ledger.start_anew(level)  # the bounds of earlier rounds do not hold for this Q
-        seen = _one_round(steps, ledger, tol, enough)
-        tol = min(_START_TOL, rough * ledger.rel_gap)  # the next round has about as much to gain
+        seen = _one_round(steps, ledger, tol, pace.enough)
+        tol = min(pace.start, pace.round * ledger.rel_gap)  # the next round has about as much to gain
         if seen.stated < level:
             decrease = (level - seen.stated) / level
             best, duals = steps.machine(seen.stated), steps.duals()
@@ -198,18 +210,17 @@ def _best_start(problem: Problem, settings: _Settings, interior: InteriorSteps |
 
     Neither always leads to the better minimum, and both are cheap.
     """
+    tol = _pace(problem).start
     squared = _open(problem, settings)
     squared.start_phase(_START_EPOCHS)
-    squared_value = _solve_step(squared, _START_TOL).stated
+    squared_value = _solve_step(squared, tol).stated
     if interior is not None and squared.crawls and squared.left > 0:
-        return _start_by_interior_points(interior, squared)
+        return _start_by_interior_points(interior, squared, tol)
     epochs = min(squared.left // problem.n_rows, _START_EPOCHS)
     if epochs < 1:
         return squared
     hinge_machine = replace(problem, loss=CrammerSingerHinge())
-    found = dual_ascent(
-        hinge_machine, Ledger(_START_TOL), max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads
-    )
+    found = dual_ascent(hinge_machine, Ledger(tol), max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
     hinge = _open(problem, settings, WarmStart(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
@@ -218,12 +229,12 @@ def _best_start(problem: Problem, settings: _Settings, interior: InteriorSteps |
     return start
 
 
-def _start_by_interior_points(interior: InteriorSteps, ascent: _Ascent) -> _InteriorRounds:
+def _start_by_interior_points(interior: InteriorSteps, ascent: _Ascent, tol: float) -> _InteriorRounds:
     found = []
     for solve in (interior.squared_hinge, interior.hinge):
         epochs = ascent.left // ascent.n_rows - interior.spent
         if epochs > 0:
-            found.append(solve(_START_TOL, epochs))
+            found.append(solve(tol, epochs))
     best = min(found, key=lambda machine: machine.primal)
     return _InteriorRounds(interior, best, ascent.duals(), ascent)
 
@@ -454,5 +465,7 @@ def _open_loop(problem: Problem, seed: int, frozen: bool) -> Any:
         )
     X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, loss.theta, loss.mu, frozen)
     if not sparse.issparse(X):
-        return native.dense_margin_distribution(X, *rest, False, seed)
+        # rows with small violations wait their turn, where coordinate ascent does most of the work
+        waiting = not _is_small(problem) and not proximal_newton.factorises(problem)
+        return native.dense_margin_distribution(X, *rest, waiting, seed)
     return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)
