@@ -94,7 +94,7 @@ class _Pace(NamedTuple):
     enough: float  # share of its own possible gain that ends a round
 
 
-_QUICK = _Pace(3e-2, 1.0, 0.2)  # takes less time and often ends lower
+_QUICK = _Pace(1e-2, 1.0, 0.2)  # takes less time and often ends lower
 _PRECISE = _Pace(1e-2, 0.1, 0.5)  # nearly equal problems reach the same minimum
 _SMALL = 20_000  # rows times classes up to which time does not matter
 
