@@ -20,12 +20,16 @@ def problem_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
     return X, y, rng.uniform(0.1, 2.0, size=n)
 
 
-def open_loop(build, problem, X, y, cost, storage="dense64", waiting=False, seed=0):
-    c = int(y.max()) + 1
+def stored(X, storage: str) -> tuple:
+    """The rows as a native loop takes them: one dense array, or the arrays of a CSR matrix and the number of columns."""
     kind, _, index = storage.partition("-")
     dtype = np.float64 if kind.endswith("64") else np.float32
     if kind.startswith("dense"):
-        return build.dense(problem, np.ascontiguousarray(X, dtype=dtype), y, cost, c, waiting, seed)
+        return (np.ascontiguousarray(X, dtype=dtype),)
     S = sparse.csr_array(X.astype(dtype))
-    arrays = S.data, S.indices.astype(index), S.indptr.astype(index)
-    return build.csr(problem, *arrays, X.shape[1], y, cost, c, waiting, seed)
+    return S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1]
+
+
+def open_loop(build, problem, X, y, cost, storage="dense64", waiting=False, seed=0):
+    door = build.dense if storage.startswith("dense") else build.csr
+    return door(problem, *stored(X, storage), y, cost, int(y.max()) + 1, waiting, seed)

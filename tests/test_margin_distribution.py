@@ -20,7 +20,8 @@ from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import concave_convex, proximal_newton
+from polymargin.solvers import WarmStart, concave_convex, proximal_newton
+from polymargin.solvers.band_interior import InteriorSteps
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
 
@@ -155,6 +156,26 @@ def test_a_convex_step_by_conjugate_gradients_matches_cvxpy(fit_intercept, monke
     assert seen.relaxed == pytest.approx(reference_step(X + 2.0, y, cost, theta, mu, fit_intercept, rivals), rel=1e-6)
 
 
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
+    for seed in range(6):
+        X, y, cost, theta, mu = step_data(seed, d=5 if seed % 2 else 60)
+        rows = sparse.csr_matrix(X) if storage == "csr" else X
+        problem = Problem(rows, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
+        interior = InteriorSteps(problem, 1e-9)
+        rivals = interior.rivals(interior.hinge(1e-2, 100))
+        machine, duals, bound = interior.solve(rivals, 100)
+        optimum = reference_step(X, y, cost, theta, mu, fit_intercept, rivals)
+        assert bound == pytest.approx(optimum, rel=1e-6) and bound <= optimum * (1 + 1e-7)
+        assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-12)
+        # the signed duals make the machine, and start the native loop at it
+        support, tau = problem.signed_duals(duals)
+        np.testing.assert_allclose(X[support].T @ tau, machine.W, atol=1e-5 * abs(machine.W).max())
+        ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), WarmStart(duals, machine.b))
+        assert ascent.look().dual == pytest.approx(optimum, rel=1e-5)
+
+
 @pytest.mark.parametrize("frozen, fit_intercept", [(False, False), (False, True), (True, False)])
 def test_a_convex_step_with_an_rbf_kernel_matches_cvxpy(frozen, fit_intercept):
     X, y, cost, theta, mu = step_data(5, n=30)
@@ -243,6 +264,32 @@ def test_no_round_raises_the_objective(fit_intercept, sparse_rows):
             S[np.arange(len(y)), y] = -np.inf
             gain = est.objective_ - reference_step(X, y, problem.cost, theta, mu, fit_intercept, S.argmax(axis=1))
             assert gain <= 3e-6 * est.objective_
+
+
+def hard_problems():
+    """Raw columns, far from 0 or of any scale; classes that overlap or are far apart; more columns than rows."""
+    rng = np.random.default_rng(0)
+    yield "far from 0", rng.normal(100.0, 1.0, size=(90, 3)), rng.integers(0, 3, size=90)
+    yield "wide", rng.normal(size=(50, 80)), rng.integers(0, 4, size=50)
+    X, y = load_wine(return_X_y=True)
+    yield "wine", X, y
+    yield "wine x 1e4", 1e4 * X, y
+    yield "wine / 1e4", 1e-4 * X, y
+    X, y = load_digits(n_class=4, return_X_y=True)
+    yield "digits", X[:150], y[:150]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("X, y", [pytest.param(X, y, id=name) for name, X, y in hard_problems()])
+@pytest.mark.filterwarnings("ignore:MarginDistributionSVC (was fitted on badly scaled|found a trivial):UserWarning")
+def test_small_problems_converge_however_hard(X, y, C, fit_intercept):
+    est = MarginDistributionSVC(C, fit_intercept=fit_intercept, random_state=0).fit(X, y)  # or a ConvergenceWarning
+    assert est.certificate_.status == "stationary" and est.certificate_.rel_gap <= est.tol
+    assert (np.diff(est.objective_history_) < 0.0).all()
+    assert est.objective(X, y) == pytest.approx(est.objective_, rel=1e-6)
+    again = MarginDistributionSVC(C, fit_intercept=fit_intercept, max_iter=est.n_iter_, random_state=0).fit(X, y)
+    assert again.objective_ == est.objective_ and again.n_iter_ == est.n_iter_
 
 
 def test_every_round_of_a_budget_too_small_is_kept():

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
+from loops import BUILDS, STORAGES, stored
 
-from polymargin._core import _baseline, native
-
-BUILDS = [_baseline] if native is _baseline else [_baseline, native]
-STORAGES = ["dense64", "dense32", "csr64-int32", "csr32-int32", "csr64-int64", "csr32-int64"]
 COUPLINGS = {"soft": (1.0 / 0.6, 1.0 / (1.0 + 0.4 * 3), 0.5 / 2.0), "hard": (1.0, 0.0, 0.0)}  # scale, common, slack
 
 
@@ -29,12 +25,7 @@ def open_loop(build, X, pairs, coupling, storage="dense64", seed=0):
     scale, common, slack = COUPLINGS[coupling]
     settings = {"scale": scale, "common": common, "slack": slack, "inverse_rho": 1.0, "n_labels": 4, "seed": seed}
     arrays = build.LabelArrays(*pairs, X.mean(axis=0), **settings)
-    kind, _, index = storage.partition("-")
-    dtype = np.float64 if kind.endswith("64") else np.float32
-    if kind.startswith("dense"):
-        return build.open_labels(np.ascontiguousarray(X, dtype=dtype), arrays)
-    S = sparse.csr_array(X.astype(dtype))
-    return build.open_labels(S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1], arrays)
+    return build.open_labels(*stored(X, storage), arrays)
 
 
 def machine_of(X, rows, labels, signs, a, coupling):
@@ -64,7 +55,7 @@ def test_the_end_is_optimal(build, storage, coupling):
         np.testing.assert_allclose(W, machine_of(X, rows, labels, signs, a, coupling), atol=1e-8)
         sums = np.bincount(labels, a * signs, minlength=4)
         np.testing.assert_allclose(sums, sums.mean(), atol=1e-5)  # free differences of the offsets
-        assert b.mean() == pytest.approx(COUPLINGS[coupling][2] / 4 * sums.mean() , abs=1e-8)
+        assert b.mean() == pytest.approx(COUPLINGS[coupling][2] / 4 * sums.mean(), abs=1e-8)
         margins = signs * ((X[rows] * W.T[labels]).sum(axis=1) + b[labels])
         assert a.min() >= 0.0 and (a <= costs).all()
         assert margins[a == 0.0].min() >= 1 - 1e-4 and margins[a == costs].max() <= 1 + 1e-4

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
+from loops import BUILDS, STORAGES, stored
 
-from polymargin._core import _baseline, native
-
-BUILDS = [_baseline] if native is _baseline else [_baseline, native]
-STORAGES = ["dense64", "dense32", "csr64-int32", "csr32-int32", "csr64-int64", "csr32-int64"]
 THETA, MU = 0.2, 0.5
 
 
@@ -23,13 +19,8 @@ def problem_data(seed: int, n: int = 40, d: int = 6, c: int = 4):
 
 
 def open_loop(build, X, y, cost, storage="dense64", frozen=False, waiting=False):
-    rest = y, cost, int(y.max()) + 1, THETA, MU, frozen, waiting, 0
-    kind, _, index = storage.partition("-")
-    dtype = np.float64 if kind.endswith("64") else np.float32
-    if kind.startswith("dense"):
-        return build.dense_margin_distribution(np.ascontiguousarray(X, dtype=dtype), *rest)
-    S = sparse.csr_array(X.astype(dtype))
-    return build.csr_margin_distribution(S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1], *rest)
+    door = build.dense_margin_distribution if storage.startswith("dense") else build.csr_margin_distribution
+    return door(*stored(X, storage), y, cost, int(y.max()) + 1, THETA, MU, frozen, waiting, 0)
 
 
 def signed_duals(loop, y):
@@ -170,7 +161,7 @@ def test_with_an_intercept_sums_and_flows_belong_to_the_duals(build, storage):
     np.add.at(flows.T, y, np.maximum(-a, 0.0))
     np.testing.assert_allclose(loop.flows(), flows, atol=1e-10)
     linear, quadratic = loop.scaled(np.ones((4, 4)))
-    centred = (X - X.mean(axis=0)).T @ tau + np.outer(X.mean(axis=0), np.zeros(4))
+    centred = (X - X.mean(axis=0)).T @ tau
     kappa, A, beta = cost / (1 - THETA) ** 2, np.maximum(a, 0).sum(axis=1), np.maximum(-a, 0).sum(axis=1)
     assert linear == pytest.approx(((1 - THETA) * A - (1 + THETA) * beta).sum(), rel=1e-10)
     assert quadratic == pytest.approx(((A**2 + beta**2 / MU) / (4 * kappa)).sum() + 0.5 * (centred**2).sum(), rel=1e-8)

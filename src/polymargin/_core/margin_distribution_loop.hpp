@@ -88,11 +88,14 @@ public:
     }
 
     // The next convex step: the upper parts are measured against the rivals that `evaluate` (or a Newton pass) saw, linearised
-    // or frozen at the scores they had there. A beta whose rival has changed pulled at the wrong class: it is taken back.
+    // or frozen at the scores they had there. A beta whose rival has changed pulls at the new one.
     void relinearise() {
         for (Size i = 0; i < n_; ++i) {
-            if (!frozen_ && upper_.rival[i] != upper_.seen_rival[i]) set_beta(i, 0.0);
+            if (upper_.rival[i] == upper_.seen_rival[i]) continue;
+            const double beta = upper_.beta[i];
+            if (!frozen_) set_beta(i, 0.0);
             upper_.rival[i] = upper_.seen_rival[i];
+            if (!frozen_) set_beta(i, beta);
         }
         start_upper_parts();
         upper_.level = upper_.seen_level;

@@ -4,8 +4,8 @@
 
 The first part is the squared Crammer-Singer block with ``1 - theta`` in place of 1. The second has one slack a row,
 ``h = beta / (2 kappa mu) - (s_y - s_r - 1 - theta)``, with the multiplier ``beta``: an edge between the classes y and r.
-Off the own class the duals of both parts are signed: ``-tau_l = a_l``, less beta at class r. At the optimum ``a_r beta = 0``, and
-taking the same from both lowers no dual value, so that nothing is lost.
+Off the own class the duals of both parts are signed: ``-tau_l = a_l``, less beta at class r. At the optimum
+``a_r beta = 0``, and taking the same from both lowers no dual value, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ class Band(SquaredCrammerSinger):
     def gain(self, tau: Array) -> float:
         beta = np.maximum(tau.ravel()[self.at_rival], 0.0)
         sums = tau.ravel()[self.own] + beta
-        return float((sums * (self.lower - sums / (4.0 * self.weight)) - beta * (self.upper + beta / (2.0 * self.stiffness))).sum())
+        gains = sums * (self.lower - sums / (4.0 * self.weight)) - beta * (self.upper + beta / (2.0 * self.stiffness))
+        return float(gains.sum())
 
     def linearise(self) -> tuple[Array | None, Array | None]:
         mesh, star = super().linearise()

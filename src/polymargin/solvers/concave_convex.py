@@ -13,7 +13,7 @@ round replaces it, at the machine W_t:
 Each round is one convex problem for the native loop (``_core/margin_distribution_loop.hpp``), started from the last duals;
 on data with few features Newton steps end it, and where they crawl too interior points take over (``band_interior.py``). Its
 dual value D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below
-``tol * F(W_t)``. Until then a round goes on until it has half of it.
+``tol * F(W_t)``. Until then a round goes on until it has a good share of it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ from polymargin.solvers.proximal_newton import Point, ProximalNewton
 
 Array = NDArray[np.float64]
 
-_START_TOL = 1e-2  # relative gap of the two convex machines that are tried as starts
 _START_EPOCHS = 100  # that each of them may take
 _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit, if they can
-_INNER = 0.1  # relative gap of a round, in units of what it can gain
+_INNER = 0.1  # smallest relative gap a round asks for, in tolerances
 _TIGHTER = 0.25  # of that, when a round has not gained enough
+_SLICE_EPOCHS = 10  # of coordinate ascent before the next look at F
+_LATE_EPOCHS = 600  # before Newton steps that are expensive
 _FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _PATIENCE = 20  # rounds of the paper's iteration without a new best
 _NEVER = np.iinfo(np.int64).max
@@ -78,7 +79,28 @@ def concave_convex(
         return _paper_rounds(_open(problem, settings, start, frozen=True), ledger, max_iter)
     interior = InteriorSteps(problem, _INNER * ledger.tol) if band_interior.suits(problem) else None
     steps = _best_start(problem, settings, interior) if start is None else _open(problem, settings, start)
-    return _descending_rounds(steps, interior, ledger, max_iter)
+    return _descending_rounds(steps, interior, ledger, max_iter, _pace(problem))
+
+
+def _is_small(problem: Problem) -> bool:
+    return problem.n_rows * problem.n_classes <= _SMALL
+
+
+class _Pace(NamedTuple):
+    """How well the starts and the rounds before the last are solved."""
+
+    start: float  # relative gap of the two convex machines that are tried as starts
+    round: float  # relative gap a round asks for first, in units of what the last could gain
+    enough: float  # share of its own possible gain that ends a round
+
+
+_QUICK = _Pace(1e-2, 1.0, 0.2)  # takes less time and often ends lower
+_PRECISE = _Pace(1e-2, 0.1, 0.5)  # nearly equal problems reach the same minimum
+_SMALL = 20_000  # rows times classes up to which time does not matter
+
+
+def _pace(problem: Problem) -> _Pace:
+    return _PRECISE if _is_small(problem) else _QUICK
 
 
 class _Settings(NamedTuple):
@@ -98,17 +120,19 @@ class _Seen(NamedTuple):
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
-def _descending_rounds(steps: _Steps, interior: InteriorSteps | None, ledger: Ledger, max_iter: int) -> Solution:
+def _descending_rounds(
+    steps: _Steps, interior: InteriorSteps | None, ledger: Ledger, max_iter: int, pace: _Pace
+) -> Solution:
     """Rounds that never raise F, until one could gain no more than the tolerance."""
     best, duals = steps.machine(steps.look().stated), steps.duals()
-    rounds, decrease, tol, stuck = [best.primal], 0.0, _START_TOL, False
+    rounds, decrease, tol, stuck = [best.primal], 0.0, pace.start, False
     while True:
         steps.relinearise()
         steps.start_phase(_ROUND_EPOCHS if interior else None)
         level = best.primal  # Q meets F here
         ledger.start_anew(level)  # the bounds of earlier rounds do not hold for this Q
-        seen = _one_round(steps, ledger, tol)
-        tol = min(_START_TOL, _INNER * ledger.rel_gap)  # the next round has about as much to gain
+        seen = _one_round(steps, ledger, tol, pace.enough)
+        tol = min(pace.start, pace.round * ledger.rel_gap)  # the next round has about as much to gain
         if seen.stated < level:
             decrease = (level - seen.stated) / level
             best, duals = steps.machine(seen.stated), steps.duals()
@@ -135,17 +159,18 @@ def _descending_rounds(steps: _Steps, interior: InteriorSteps | None, ledger: Le
     return Solution(best, duals, certificate, rounds=tuple(rounds), last_change=decrease)
 
 
-def _one_round(steps: _Steps, ledger: Ledger, tol: float) -> _Seen:
-    """Ascends until F has half of the possible gain, or none is possible, or it takes too long."""
+def _one_round(steps: _Steps, ledger: Ledger, tol: float, enough: float) -> _Seen:
+    """Ascends until F has `enough` of the possible gain, or none is possible, or it takes too long."""
     level = ledger.primal
     while True:
         tol = max(tol, _INNER * ledger.tol)
-        steps.improve(tol)
+        reached = steps.improve(tol)
         seen = steps.look()
         ledger.add(level, seen.dual, steps.n_iter)
-        if ledger.done or level - seen.stated >= 0.5 * ledger.gap or steps.left <= 0 or steps.crawls:
+        if ledger.done or level - seen.stated >= enough * ledger.gap or steps.left <= 0 or steps.crawls:
             return seen
-        tol *= _TIGHTER
+        if reached:
+            tol *= _TIGHTER
 
 
 def _paper_rounds(ascent: _Ascent, ledger: Ledger, max_iter: int) -> Solution:
@@ -185,18 +210,17 @@ def _best_start(problem: Problem, settings: _Settings, interior: InteriorSteps |
 
     Neither always leads to the better minimum, and both are cheap.
     """
+    tol = _pace(problem).start
     squared = _open(problem, settings)
     squared.start_phase(_START_EPOCHS)
-    squared_value = _solve_step(squared, _START_TOL).stated
+    squared_value = _solve_step(squared, tol).stated
     if interior is not None and squared.crawls and squared.left > 0:
-        return _start_by_interior_points(interior, squared)
+        return _start_by_interior_points(interior, squared, tol)
     epochs = min(squared.left // problem.n_rows, _START_EPOCHS)
     if epochs < 1:
         return squared
     hinge_machine = replace(problem, loss=CrammerSingerHinge())
-    found = dual_ascent(
-        hinge_machine, Ledger(_START_TOL), max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads
-    )
+    found = dual_ascent(hinge_machine, Ledger(tol), max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
     hinge = _open(problem, settings, WarmStart(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
@@ -205,12 +229,12 @@ def _best_start(problem: Problem, settings: _Settings, interior: InteriorSteps |
     return start
 
 
-def _start_by_interior_points(interior: InteriorSteps, ascent: _Ascent) -> _InteriorRounds:
+def _start_by_interior_points(interior: InteriorSteps, ascent: _Ascent, tol: float) -> _InteriorRounds:
     found = []
     for solve in (interior.squared_hinge, interior.hinge):
         epochs = ascent.left // ascent.n_rows - interior.spent
         if epochs > 0:
-            found.append(solve(_START_TOL, epochs))
+            found.append(solve(tol, epochs))
     best = min(found, key=lambda machine: machine.primal)
     return _InteriorRounds(interior, best, ascent.duals(), ascent)
 
@@ -235,11 +259,11 @@ class _Ascent:
         self._n_classes = problem.n_classes
         self._n_threads = settings.n_threads
         self._newton = ProximalNewton(problem, self.loop) if proximal_newton.suits(problem) else None
-        # so many visits before Newton steps: about as much work as one or two of them
-        self._patience = _NEVER
-        if self._newton is not None:
+        self._slice, self._patience = _SLICE_EPOCHS * problem.n_rows, _LATE_EPOCHS * problem.n_rows
+        self._prompt = self._newton is not None and (self._newton.direct or _is_small(problem))
+        if self._prompt:  # so many visits before Newton steps: about as much work as one or two of them
             work = int(problem.n_rows * (_FIRST_EPOCHS + 2.0 * proximal_newton.epochs_of_a_step(problem)))
-            self._patience = min(work, 50 * problem.n_rows)  # so that enough iterations are left for Newton steps
+            self._slice = self._patience = min(work, 50 * problem.n_rows)  # leaves enough iterations for Newton steps
         self._point: Point | None = None  # the machine of the last Newton step
         self._prepare(problem)
         if start is not None:
@@ -279,19 +303,24 @@ class _Ascent:
         """The next convex problem, at the machine that was last looked at."""
         self.loop.relinearise()
 
-    def improve(self, tol: float) -> None:
-        """Ascends until the gap is probably below `tol`, in the end by Newton steps where they pay."""
+    def improve(self, tol: float) -> bool:
+        """Ascends until the gap is probably below `tol`, and says so, or for a while; by Newton steps where they pay."""
         if self._room <= 0:
-            return
+            return False
         if self._point is None:
             self._ascend_by_coordinates(tol)
-        if self._newton is not None and not (self._point is None and self._promising(tol)) and self._room > 0:
-            W, b = (self._point.W, self._point.b) if self._point else self._iterate()
-            self._point = self._newton.ascend(W, b, tol, max(1, self._room // self.n_rows))
+            if self._promising(tol):
+                return True
+            if self._newton is None or self.visits < self._patience or self._room <= 0:
+                return False
+        assert self._newton is not None
+        W, b = (self._point.W, self._point.b) if self._point else self._iterate()
+        self._point = self._newton.ascend(W, b, tol, max(1, self._room // self.n_rows))
+        return True
 
     def _ascend_by_coordinates(self, tol: float) -> None:
         self.loop.restore()
-        self.loop.ascend(min(self._room, self._patience), tol)
+        self.loop.ascend(min(self._room, self._slice), tol)
 
     def _promising(self, tol: float) -> bool:
         return bool(self.loop.estimate <= tol * abs(self.loop.dual + self.loop.estimate))
@@ -346,10 +375,11 @@ class _InteriorRounds:
     def relinearise(self) -> None:
         self._rivals = self._interior.rivals(self._machine)
 
-    def improve(self, tol: float) -> None:
+    def improve(self, tol: float) -> bool:
         if self.left > 0:
             self._machine, self._duals, self._bound = self._interior.solve(self._rivals, self.left)
         self.crawls = True  # whatever it has not reached, another attempt would not
+        return True
 
     def look(self) -> _Seen:
         return _Seen(self._machine.primal, np.nan, self._bound)
@@ -384,7 +414,7 @@ class _ProximalAscent(_Ascent):
         self._moves = 0
 
     def _ascend_by_coordinates(self, tol: float) -> None:
-        if self._newton is not None:
+        if self._prompt:
             super()._ascend_by_coordinates(tol)
             return
         loop = self.loop
@@ -401,7 +431,7 @@ class _ProximalAscent(_Ascent):
 
     def _promising(self, tol: float) -> bool:
         # with an intercept the estimate is that of the proximal problem: Newton steps have the true one
-        return self._newton is None and super()._promising(tol)
+        return not self._prompt and super()._promising(tol)
 
     def _bound(self, half_norm: float) -> float:
         """Dual value after a repair to ``sum_i tau_ik = 0``: one factor for each pair of classes, then the best multiple."""
@@ -435,5 +465,7 @@ def _open_loop(problem: Problem, seed: int, frozen: bool) -> Any:
         )
     X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, loss.theta, loss.mu, frozen)
     if not sparse.issparse(X):
-        return native.dense_margin_distribution(X, *rest, False, seed)
+        # rows with small violations wait their turn, where coordinate ascent does most of the work
+        waiting = not _is_small(problem) and not proximal_newton.factorises(problem)
+        return native.dense_margin_distribution(X, *rest, waiting, seed)
     return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)

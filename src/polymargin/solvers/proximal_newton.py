@@ -42,6 +42,11 @@ def suits(problem: Problem) -> bool:
     return 0 < d <= _MOST_FEATURES and (d + 1) * problem.n_classes <= _MOST_UNKNOWNS
 
 
+def factorises(problem: Problem) -> bool:
+    """Whether the Newton matrix is formed."""
+    return suits(problem) and (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
+
+
 def epochs_of_a_step(problem: Problem) -> float:
     """The work of a Newton step, in epochs of coordinate ascent."""
     n, d, c = problem.n_rows, problem.n_features, problem.n_classes
@@ -70,7 +75,7 @@ class ProximalNewton:
         self._problem = problem
         self._loop = loop
         self._damping = 0.0
-        self._direct = (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
+        self.direct = factorises(problem)
         self._basis: tuple[Array, Array, Array] | None = None
 
     def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Point:
@@ -135,7 +140,7 @@ class ProximalNewton:
             length *= 0.5
 
     def _direction(self, point: Point) -> tuple[Array, Array]:
-        return self._by_matrix(point) if self._direct else self._by_conjugate_gradients(point)
+        return self._by_matrix(point) if self.direct else self._by_conjugate_gradients(point)
 
     def _by_matrix(self, point: Point) -> tuple[Array, Array]:
         (d, c), free = point.W.shape, self._problem.fit_intercept
