@@ -15,21 +15,24 @@ from polymargin.solvers.newton_system import LARGEST_MATRIX
 from polymargin.solvers.pair_iterate import Array, PairIterate, PairStart, solution_of
 from polymargin.solvers.pair_weighted import pair_weighted_ascent, suits
 
-_FEW_OPERATIONS = 1e9  # of a whole fit by interior points: nothing is faster then, and nothing more exact
+_FEW_OPERATIONS = 1e9  # of a whole fit by interior points
+_EXACT = 1e-6  # a tolerance below is for them if they are so cheap: they leave W exact to rounding
 _INTERIOR_POINTS = 25
+_FEW_EPOCHS = 150  # before such cheap ones take over
 
 
 def solve_pairs(
     problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None = None
 ) -> tuple[Solution, Array]:
-    """Dual ascent for distances with a finite power, interior points for small problems and for all other penalties.
+    """Dual ascent for distances with a finite power; interior points for small exact fits and for all other penalties.
 
     Where the ascent crawls, as it does with few features and a large C, interior points take over.
     """
-    used = 0
-    if suits(problem) and not _is_small(problem):
+    used, small = 0, _is_small(problem)
+    if suits(problem) and not (small and ledger.tol < _EXACT):
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
-        used = pair_weighted_ascent(now, ledger, max_iter=max_iter, seed=seed, start=start)
+        epochs = min(max_iter, _FEW_EPOCHS) if small else max_iter
+        used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=seed, start=start)
         if ledger.done or used >= max_iter:
             return solution_of(now, ledger, used, "max_iter")
         start = None  # the ascent used it up
