@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from scipy import sparse
 
 from polymargin.certificate import Ledger
@@ -32,7 +33,10 @@ def solve_pairs(
     if suits(problem) and not (small and ledger.tol < _EXACT):
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
         epochs = min(max_iter, _FEW_EPOCHS) if small else max_iter
-        used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=seed, start=start)
+        try:
+            used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=seed, start=start)
+        except np.linalg.LinAlgError:  # weights beyond all bounds, of data that no weights suit
+            used = 1
         if ledger.done or used >= max_iter:
             return solution_of(now, ledger, used, "max_iter")
         start = None  # the ascent used it up

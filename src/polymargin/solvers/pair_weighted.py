@@ -41,6 +41,7 @@ _PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of 
 _FACE_FROM = 0.3  # relative gap at which Newton steps are tried
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
 _PATIENCE = 200  # epochs
+_RANGE = 28.0  # of log Q: a wider one cannot be inverted
 _STRETCH = 2.0  # how far new weights may stretch the duals at once
 
 
@@ -64,7 +65,7 @@ class PairMetric:
 
     def set(self, log_Q: Array) -> None:
         c = self.c
-        self.log_Q = log_Q
+        self.log_Q = log_Q = np.maximum(log_Q, log_Q.max() - _RANGE)
         Q = np.zeros((c, c))
         Q[pair_indices(c)] = np.exp(log_Q)
         Q += Q.T
