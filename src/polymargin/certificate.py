@@ -30,7 +30,7 @@ class Certificate:
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
-        A lower bound on the optimum of F.
+        A lower bound on what `bounds` says: the optimum of F.
     gap, rel_gap : float
         ``primal - dual``, and the same divided by ``|primal|``.
     tol : float
@@ -44,6 +44,8 @@ class Certificate:
     stationarity : float or None
         Machines that are not convex and measure it: the relative decrease of F that the last convex model of it promised at
         most, by a proven bound.
+    bounds : str
+        "optimum"; or "last convex round" of a machine that is not convex and solves one convex problem after another.
     """
 
     status: str
@@ -56,6 +58,7 @@ class Certificate:
     seconds: float
     history: tuple[Record, ...] = ()
     stationarity: float | None = None
+    bounds: str = "optimum"
 
     def of_primal(self, primal: float, tol: float) -> Certificate:
         """The same bound beside another machine's objective and another tolerance."""

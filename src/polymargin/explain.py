@@ -117,7 +117,7 @@ def _certificate(view: View) -> Section | None:
     if not np.isfinite(end.dual):
         said = "no lower bound is known: the objective is not convex"
         return Section("Fit", (f"{end.status}: objective {end.primal:.7g}; {said}", spent))
-    values = f"objective {end.primal:.7g}, optimum at least {end.dual:.7g}"
+    values = f"objective {end.primal:.7g}, {end.bounds} at least {end.dual:.7g}"
     return Section("Fit", (f"{end.status}: {values}", f"relative gap {end.rel_gap:.1e}, tol {end.tol:.0e}; {spent}"))
 
 

@@ -98,7 +98,7 @@ def as_text(found: dict[str, Any]) -> str:
         rows += [
             ("status", end["status"]),
             ("objective", f"{end['primal']:.8g}"),
-            ("optimum at least", f"{end['dual']:.8g}"),
+            (f"{end['bounds']} at least", f"{end['dual']:.8g}"),
             ("relative gap", f"{end['rel_gap']:.2e} (tol {end['tol']:g})"),
             ("iterations", f"{end['n_iter']} in {end['seconds']:.3g} s"),
         ]

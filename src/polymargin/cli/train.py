@@ -75,7 +75,7 @@ def _summary(table: Any, machine: Any, training: dict[str, Any]) -> dict[str, An
     }
     end = getattr(machine, "certificate_", None)
     if end is not None:
-        names = ("status", "primal", "dual", "gap", "rel_gap", "tol", "n_iter", "seconds")
+        names = ("status", "primal", "dual", "gap", "rel_gap", "tol", "n_iter", "seconds", "bounds")
         summary["certificate"] = {name: getattr(end, name) for name in names}
     return summary
 
@@ -85,8 +85,8 @@ def _as_text(table: Any, summary: dict[str, Any], args: argparse.Namespace) -> s
     end = summary.get("certificate")
     if end:
         lines.append(
-            f"{summary['machine']}: {end['status']}, objective {end['primal']:.6g}, optimum at least {end['dual']:.6g}, "
-            f"relative gap {end['rel_gap']:.1e}, {end['n_iter']} iterations, {end['seconds']:.3g} s"
+            f"{summary['machine']}: {end['status']}, objective {end['primal']:.6g}, "
+            f"{end['bounds']} at least {end['dual']:.6g}, relative gap {end['rel_gap']:.1e}, {end['n_iter']} iterations, {end['seconds']:.3g} s"
         )
     lines.append(f"training rows: {_headline(summary['training'])}")
     if "test" in summary:

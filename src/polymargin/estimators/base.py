@@ -343,7 +343,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         end = self.certificate_
         return (
             f"{type(self).__name__} stopped after {end.n_iter} iterations with {self._shortfall()} (objective "
-            f"{end.primal:.6g}, the optimum is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
+            f"{end.primal:.6g}, the {end.bounds} is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
             "(StandardScaler) or lower C."
         )
 

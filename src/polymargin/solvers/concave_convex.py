@@ -155,7 +155,7 @@ def _descending_rounds(
     certificate = ledger.close(min(max_iter, steps.n_iter), "stalled" if stuck else "max_iter")
     if finished:
         certificate = replace(certificate, status="stationary")
-    certificate = replace(certificate, stationarity=certificate.rel_gap)
+    certificate = replace(certificate, stationarity=certificate.rel_gap, bounds="last convex round")
     return Solution(best, duals, certificate, rounds=tuple(rounds), last_change=decrease)
 
 
