@@ -86,7 +86,8 @@ def _as_text(table: Any, summary: dict[str, Any], args: argparse.Namespace) -> s
     if end:
         lines.append(
             f"{summary['machine']}: {end['status']}, objective {end['primal']:.6g}, "
-            f"{end['bounds']} at least {end['dual']:.6g}, relative gap {end['rel_gap']:.1e}, {end['n_iter']} iterations, {end['seconds']:.3g} s"
+            f"{end['bounds']} at least {end['dual']:.6g}, relative gap {end['rel_gap']:.1e}, "
+            f"{end['n_iter']} iterations, {end['seconds']:.3g} s"
         )
     lines.append(f"training rows: {_headline(summary['training'])}")
     if "test" in summary:
