@@ -587,7 +587,7 @@ def test_17_explicit_zeros_and_empty_rows(machine, wine):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the resident size of a process")
 @each_machine
-def test_18_memory_is_flat_over_thousands_of_refits(machine):
+def test_18_memory_is_flat_over_a_thousand_refits(machine):
     code = """
         import gc, json, os, sys
         import numpy as np, polymargin, scipy.sparse as sp
@@ -604,7 +604,7 @@ def test_18_memory_is_flat_over_thousands_of_refits(machine):
 
         sizes = []
         for k in range(6):
-            for _ in range(250):
+            for _ in range(90):
                 est.fit(X, y).predict(X)
                 est.fit(S, y).decision_function(S)
                 try:
@@ -615,8 +615,8 @@ def test_18_memory_is_flat_over_thousands_of_refits(machine):
         print(json.dumps(sizes))
     """
     sizes = json.loads(run_python(code, machine.__name__))
-    growth_per_fit = (sizes[-1] - sizes[1]) / 2000
-    assert growth_per_fit < 300, f"{growth_per_fit:.0f} bytes a fit: {sizes}"
+    # of 720 fits; one lost copy of the 16 kB of X in each would be 11 MB
+    assert sizes[-1] - sizes[1] < 600_000, f"{(sizes[-1] - sizes[1]) / 720:.0f} bytes a fit: {sizes}"
 
 
 # -- 21: no OpenMP, safe after fork ------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class M3SVC(MarginClassifier):
     >>> from sklearn.preprocessing import scale
     >>> from polymargin import M3SVC
     >>> X, y = load_iris(return_X_y=True)
-    >>> machine = M3SVC(C=10.0, p=4).fit(scale(X), y)
+    >>> machine = M3SVC(C=10.0, p=4, tol=1e-6).fit(scale(X), y)
     >>> machine.certificate_.status
     'optimal'
     >>> print(f"{{machine.objective_:.2f}}")
