@@ -72,7 +72,10 @@ def draw(table, path):
         right.set_ylim(0.5, 1.01)
         if axis is axes[0, -1]:
             right.set_ylabel("accuracy (dotted)")
-    axes[0, 0].legend(loc="lower left")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
+        axis.tick_params(axis="y", which="minor", labelsize=7)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     axes[0, 0].set_ylabel("margin 2 / |w_k - w_l|")
     figure.savefig(path, dpi=110)
 
