@@ -19,7 +19,7 @@ from polymargin.solvers.pair_weighted import pair_weighted_ascent, suits
 _FEW_OPERATIONS = 1e9  # of a whole fit by interior points
 _EXACT = 1e-6  # a tolerance below is for them if they are so cheap: they leave W exact to rounding
 _INTERIOR_POINTS = 25
-_FEW_EPOCHS = 150  # before such cheap ones take over
+_FEW_EPOCHS = 100  # before such cheap ones take over
 
 
 def solve_pairs(

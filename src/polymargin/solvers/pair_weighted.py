@@ -99,7 +99,7 @@ class _Ascent:
     """The native loop, its metric and the centre of the intercept."""
 
     def __init__(self, now: PairIterate, seed: int, start: PairStart | None):
-        self.now, self.seed, self._visits = now, seed, 0
+        self.now, self.seed, self._visits, self._gap_of_newton = now, seed, 0, np.inf
         if start is None:
             now.start_along_means()
         W = now.V[: now.design.r] if start is None else start.W
@@ -117,7 +117,7 @@ class _Ascent:
         return self._visits + int(self.loop.visits)
 
     def run(self, ledger: Ledger, max_iter: int) -> None:
-        now, n, metric, penalty = self.now, self.now.problem.n_rows, self.metric, self.penalty
+        n, metric, penalty = self.now.problem.n_rows, self.metric, self.penalty
         budget, moves, next_check = max_iter * n, 0, _FIRST_CHECK
         patience = _Patience()
         while True:
@@ -136,13 +136,12 @@ class _Ascent:
                     return
                 wait = _CHECK_EVERY
                 if ledger.gap <= _FACE_FROM * ledger.primal:
-                    if newton_on_pairs(now, metric, ledger, bound, self.visits // n):
+                    if self._newton(ledger, bound):
                         if ledger.done:
                             return
-                        self._reopen()
                         next_check = moves + _CHECK_EVERY
                         continue
-                    wait = moves // 2  # too early: these steps are as dear as many epochs
+                    wait = max(wait, moves // 2)  # too early: these steps are as dear as many epochs
                 next_check = moves + wait
             if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
                 self._move(W, Z)
@@ -162,9 +161,23 @@ class _Ascent:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
         self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
 
+    def _newton(self, ledger: Ledger, bound: float) -> bool:
+        """Newton steps; whether they got so far that the loop should go on from there."""
+        before = self.metric.log_Q
+        helped = newton_on_pairs(self.now, self.metric, ledger, bound, self.visits // self.now.problem.n_rows)
+        if ledger.done:
+            return True
+        if helped and ledger.gap <= 0.9 * self._gap_of_newton:
+            self._gap_of_newton = ledger.gap
+            self._reopen()
+            return True
+        self.metric.set(before)  # the loop's
+        return False
+
     def _reopen(self) -> None:
         """A loop with the multipliers and the metric that Newton steps left."""
         self._visits = self.visits
+        self.seed += 1  # else it might run in circles
         self._open()
         self._load(self.now.A, self.now.design.split(self.now.V)[1])
 
