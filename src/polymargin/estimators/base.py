@@ -293,12 +293,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         if (classes == problem.y[rows]).any() or (len(classes) and classes.max() >= problem.n_classes):
             return None
         scaled = values * (problem.cost / cost)[rows]
-        return WarmStart(SparseDuals(starts, classes, scaled), np.asarray(self.class_offsets_, dtype=np.float64))
+        b = np.asarray(self.class_offsets_, dtype=np.float64)
+        return WarmStart(SparseDuals(starts, classes, scaled), b, crawled=self._warm_crawled)
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         """Keeps what `_warm_start` needs."""
         if solution.duals is not None:
             self._warm_duals = (*solution.duals, problem.cost)
+            self._warm_crawled = solution.crawled
 
     def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
         for name in _OF_ONE_KIND:  # of an earlier fit with another kernel

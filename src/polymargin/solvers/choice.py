@@ -15,6 +15,7 @@ from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmS
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
 _LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the interior point
 _NEWTON_STEPS = 20  # what an interior point usually takes
+_FEW_EPOCHS = 20  # to see that a warm start is good enough
 
 
 def solve(
@@ -28,6 +29,8 @@ def solve(
 ) -> Solution:
     """Solves `problem` to ``ledger.tol`` with the method that suits its size and the tolerance."""
     patience = min(max_iter, interior_point_patience(problem))
+    if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
+        patience = min(patience, _FEW_EPOCHS)
     solution = dual_ascent(problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start)
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left == 0:
@@ -77,8 +80,8 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
     if result.primal >= so_far.machine.primal:
-        return so_far._replace(certificate=certificate)
-    return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate)
+        return so_far._replace(certificate=certificate, crawled=True)
+    return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
 
 
 def sparse_duals(a: np.ndarray) -> SparseDuals:

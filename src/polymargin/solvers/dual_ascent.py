@@ -47,6 +47,7 @@ class Solution(NamedTuple):
     With class scales beta the duals make the machine ``w_k = beta_k sum_i tau_ik x_i``.
     `notes` is what a machine's own solver has to tell its estimator beyond that.
     Solvers that work in rounds add the objective after each and the relative change of the last.
+    `crawled` says that dual ascent did not get there and interior points ended the fit.
     """
 
     machine: Machine
@@ -56,14 +57,16 @@ class Solution(NamedTuple):
     notes: Any = None
     rounds: tuple[float, ...] = ()
     last_change: float = 0.0
+    crawled: bool = False
 
 
 class WarmStart(NamedTuple):
-    """Feasible duals and offsets to start from, and class scales of machines that have them."""
+    """Feasible duals and offsets to start from, class scales of machines that have them, whether ascent crawled there."""
 
     duals: SparseDuals
     b: Array
     scales: Array | None = None
+    crawled: bool = False
 
 
 def dual_ascent(
