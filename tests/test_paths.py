@@ -132,3 +132,14 @@ def test_refit_and_messages(wine):
         PathCV(CrammerSingerSVC(), {"C": []}).fit(*wine)
     with pytest.raises(ValueError, match="path='tol' is not in param_grid"):
         PathCV(CrammerSingerSVC(), {"C": CS}, path="tol").fit(*wine)
+
+
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, WestonWatkinsSVC])
+def test_where_ascent_crawled_the_next_fit_goes_to_interior_points_at_once(machine):
+    X, y = load_iris(return_X_y=True)
+    warm = machine(C=1e3, tol=1e-6, warm_start=True, random_state=0).fit(X, y)
+    assert warm.n_iter_ > 200  # epochs in vain
+    warm.set_params(C=1.5e3).fit(X, y)
+    assert warm.certificate_.status == "optimal" and warm.n_iter_ < 60
+    cold = machine(C=1.5e3, tol=1e-6, random_state=0).fit(X, y)
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
