@@ -83,6 +83,8 @@ def test_budget_gives_time_to_the_better_half():
     result = compare_machines(X, y, machines=[*bad, FEW[0], FEW[1]], cv=5, repeats=40, budget=4.0)
     assert result.winner in ("cs", "ww")
     assert len(result.dropped) >= 3 and all("guess" in name for name in result.dropped)
+    assert set(result.left_early) == set(result.dropped) and not set(result.ties) & set(result.dropped)
+    assert f"{len(result.dropped)} left early" in result.recommendation and "nan" not in str(result)
     assert len(result.scores(result.winner)) > min(len(result.scores(name)) for name in result.dropped)
 
 

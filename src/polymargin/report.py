@@ -76,9 +76,9 @@ def _table(comparison: Any) -> str:
         cells = [row.machine]
         for name in names:
             value = f"{row.scores[name]:.3f}" if name in row.scores else "–"
-            cells.append(value + (f" ± {row.interval:.3f}" if name == comparison.metric else ""))
+            cells.append(value + (row.spread if name == comparison.metric else ""))
         cells += [f"{row.fit_seconds:.2f} s", f"{1000 * row.predict_seconds:.1f} ms"]
-        cells += ["" if best else f"{row.p_value:.3f}", described(row.params)]
+        cells += [comparison.told_apart(row), described(row.params)]
         lines.append(f"<tr{kind}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     notes = [f"{html.escape(name)}: {html.escape(why)}." for name, why in comparison.dropped.items()]
     short = [row for row in comparison.table if row.n_not_converged]

@@ -139,9 +139,9 @@ def _print(comparison: Any) -> None:
         cells = [row.machine]
         for name in names:
             value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
-            cells.append(value + (f" ± {row.interval:.3f}" if name == comparison.metric else ""))
+            cells.append(value + (row.spread if name == comparison.metric else ""))
         is_winner = row.machine == comparison.winner
-        cells += [f"{row.fit_seconds:.2f} s", "" if is_winner else f"{row.p_value:.3f}"]
+        cells += [f"{row.fit_seconds:.2f} s", comparison.told_apart(row)]
         told_apart = not is_winner and row.p_value <= 0.05
         table.add_row(*cells, style="bold" if is_winner else "dim" if told_apart else None)
     console.print(table)

@@ -33,6 +33,11 @@ class Row:
     params: dict[str, Any]  # chosen most often
     n_not_converged: int
 
+    @property
+    def spread(self) -> str:
+        """The interval as it is printed: nothing for a single split."""
+        return f" ± {self.interval:.3f}" if np.isfinite(self.interval) else ""
+
 
 class FittedOnSplit(NamedTuple):
     """A tuned and fitted pipeline and the rows it has not seen."""
@@ -95,33 +100,42 @@ class Comparison:
     def table(self) -> tuple[Row, ...]:
         others = [name for name in self._names if name != self.winner]
         tests = {name: self.difference(self.winner, name) for name in others}
-        corrected = dict(zip(others, holm([tests[name].p_value for name in others]), strict=True))
+        stayed = [name for name in others if name not in self.dropped]  # those who left early are not tested
+        corrected = dict(zip(stayed, holm([tests[name].p_value for name in stayed]), strict=True))
         rows = [self._row(name, tests.get(name), corrected.get(name, 1.0)) for name in self._names]
         return tuple(sorted(rows, key=lambda row: (row.machine != self.winner, -row.scores[self.metric])))
 
     @property
     def ties(self) -> tuple[str, ...]:
-        """Machines that the tests cannot tell from the winner (corrected p-value above 0.05)."""
-        return tuple(row.machine for row in self.table[1:] if row.p_value > 0.05)
+        """Machines that stayed to the end and that the tests cannot tell from the winner (corrected p-value above 0.05)."""
+        return tuple(row.machine for row in self.table[1:] if row.p_value > 0.05 and row.machine not in self.dropped)
+
+    @property
+    def left_early(self) -> tuple[str, ...]:
+        """Machines with scores of some splits only."""
+        return tuple(row.machine for row in self.table[1:] if row.machine in self.dropped)
 
     @property
     def recommendation(self) -> str:
         """Which machine, how good, how sure."""
         best = self.table[0]
         said = f"Use {best.machine}" + (f" ({described(best.params)})" if best.params else "")
-        said += f": {self.metric.replace('_', ' ')} {best.scores[self.metric]:.3f} ± {best.interval:.3f}"
+        said += f": {self.metric.replace('_', ' ')} {best.scores[self.metric]:.3f}{best.spread}"
         if len(self.table) == 1:
             return said + "; it had no rival."
         second = self.table[1]
         said += f". It beats the runner-up, {second.machine}, with probability {second.probability_worse:.0%}"
+        left = len(self.left_early)
+        early = f"; {left} left early" if left else ""
         if not self.ties:
-            return said + ", and all others are worse beyond doubt (p < 0.05)."
+            rest = "all others" if not left else "all others that stayed"
+            return said + f", and {rest} are worse beyond doubt (p < 0.05){early}."
         fastest = min([best.machine, *self.ties], key=self._seconds)
-        said += f"; {len(self.ties)} of {len(self.table) - 1} others cannot be told from it"
+        said += f"; {len(self.ties)} of {len(self.table) - 1 - left} others cannot be told from it"
         if fastest != best.machine:
             times = self._seconds(best.machine) / self._seconds(fastest)
             said += f", the fastest of them is {fastest} (tuned and fitted in 1/{times:.1f} of the time)"
-        return said + "."
+        return said + early + "."
 
     def fit_winner(self) -> Any:
         """The recommended machine with its preprocessing, tuned and fitted on all data."""
@@ -172,6 +186,12 @@ class Comparison:
         ]
         return pd.DataFrame(flat).set_index("machine")
 
+    def told_apart(self, row: Row) -> str:
+        """What stands in the column of p-values."""
+        if row.machine == self.winner:
+            return ""
+        return "left" if row.machine in self.dropped else f"{row.p_value:.3f}"
+
     def __str__(self) -> str:
         names = list(self.table[0].scores)
         width = max(len(row.machine) for row in self.table)
@@ -180,8 +200,8 @@ class Comparison:
             cells = [f"{row.machine:{width}s}"]
             for name in names:
                 value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
-                cells.append(f"{value + f' ± {row.interval:.3f}' if name == self.metric else value:>18s}")
-            cells += [f"{row.fit_seconds:8.2f}", "" if row.machine == self.winner else f"{row.p_value:7.3f}"]
+                cells.append(f"{value + row.spread if name == self.metric else value:>18s}")
+            cells += [f"{row.fit_seconds:8.2f}", self.told_apart(row).rjust(7)]
             lines.append("  ".join(cells).rstrip())
         return "\n".join([*lines, "", self.recommendation])
 
