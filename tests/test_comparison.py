@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from sklearn.datasets import load_digits, load_iris, load_wine, make_multilabel_classification
+from sklearn.datasets import load_digits, load_iris, load_wine, make_classification, make_multilabel_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -98,6 +98,21 @@ def test_race_halves_until_the_rest_fits():
     race.run(rungs_of(5, 5), run)
     assert race.alive == ["a", "b"] and set(race.dropped) == {"c", "d"}
     assert rungs_of(10, 5) == [[0], [1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+
+def test_a_budget_that_scouting_eats_still_gives_a_result():
+    race = Race(["a", "b", "c", "d"], "accuracy", budget=1e-9)
+
+    def run(tasks):
+        return [Record(name, split, {"accuracy": 0.1 * ord(name)}, {}, 1.0, 0.0, 0) for name, split in tasks]
+
+    race.run([[-1], [0], [1, 2]], run)
+    measured = [(record.machine, record.split) for record in race.records if record.split >= 0]
+    assert measured == [("c", 0), ("d", 0)]
+    X, y = make_classification(3200, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+    result = compare_machines(X, y, machines=FEW, cv=3, budget=1e-6)
+    assert [len(result.scores(name)) for name in (result.winner, *result.ties)] == [1, 1]
+    assert result.winner in result.recommendation and "nan" not in str(result)
 
 
 def test_sparse_and_multilabel_data():

@@ -41,9 +41,11 @@ class Race:
     def run(self, rungs: Sequence[Sequence[int]], runner: Runner, growth: float = 1.0) -> None:
         """Measures all candidates on the rungs; `growth` is how much longer a later split takes than the first rung's."""
         for k, rung in enumerate(rungs):
-            if self.records and self.seconds_left <= 0:
+            late = bool(self.records) and self.seconds_left <= 0
+            if late and any(record.split >= 0 for record in self.records):
                 break
-            tasks = [(name, split) for split in rung for name in self.alive]
+            # scouting alone is no result: late or not, one split of the data itself is measured
+            tasks = [(name, split) for split in (rung[:1] if late else rung) for name in self.alive]
             for record in runner(tasks):
                 self.records.append(record)
                 if record.error:
