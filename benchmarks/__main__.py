@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
+from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, papers, paths, recommend, startup
 
 COMMANDS = {
     "linear": linear,
@@ -19,6 +19,7 @@ COMMANDS = {
     "paths": paths,
     "recommend": recommend,
     "mcodm": mcodm,
+    "papers": papers,
 }
 
 

@@ -1,0 +1,69 @@
+"""`python -m benchmarks papers`: the papers' tables by one harness, their records and the pages made of them."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import alike, angular, lp_norm, m3svm, mcodm, one_vs_none
+from polymargin.comparison import Candidate
+
+from .harness import run
+from .plan import Case, Paper, Table
+from .records import DIRECTORY
+
+PAPERS: dict[str, Paper] = {
+    module.PAPER.key: module.PAPER for module in (m3svm, lp_norm, angular, one_vs_none, alike, mcodm)
+}
+
+
+def quick(paper: Paper) -> Paper:
+    """The same tables on data that comes with scikit-learn or needs none, two splits, one value less than three each."""
+    return replace(paper, tables=tuple(_quick_table(table) for table in paper.tables))
+
+
+def _quick_table(table: Table) -> Table:
+    multilabel = "jaccard" in table.metrics or table.kind == "fixed"
+    kept = tuple(case for case in table.cases if case.data in ("toy", "synthetic")) if multilabel else _bundled(table)
+    cases = tuple(replace(case, budget=20.0, inner=2, tol=1e-2) for case in kept)
+    return replace(table, cases=cases, splits=min(2, table.splits), machines=_Thin(table))
+
+
+def _bundled(table: Table) -> tuple[Case, ...]:
+    return (Case("iris", 20.0, table.cases[0].grid),)
+
+
+class _Thin:
+    """The table's machines with the first and last value of C only, and the first of everything else."""
+
+    def __init__(self, table: Table):
+        self.machines = table.machines
+
+    def __call__(self, case: Case) -> list[Candidate]:
+        return [replace(one, grid={k: _ends(k, v) for k, v in one.grid.items()}) for one in self.machines(case)]
+
+
+def _ends(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    return (values[0], values[-1]) if name.endswith("C") and len(values) > 1 else tuple(values[:1])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("run", "pages"), help="run what is missing, or write the pages from the records")
+    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
+    parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
+    parser.add_argument("--records", type=Path, help="folder of the JSON lines (default benchmarks/results/papers)")
+    parser.add_argument("--pages", type=Path, help="folder of the pages (default docs/results)")
+
+
+def main(args: argparse.Namespace) -> None:
+    unknown = [name for name in args.papers if name not in PAPERS]
+    if unknown:
+        raise SystemExit(f"there is no paper {unknown[0]!r}; there are {', '.join(PAPERS)}")
+    papers = [PAPERS[name] for name in args.papers or PAPERS]
+    records = args.records or (DIRECTORY.with_name("papers-quick") if args.quick else DIRECTORY)
+    if args.quick:
+        papers = [quick(paper) for paper in papers]
+    if args.what == "run":
+        new = run(papers, directory=records, workers=args.workers, echo=lambda line: print(line, flush=True))
+        print(f"{new} new records in {records}")

@@ -1,0 +1,80 @@
+"""All machines on all data sets, tuned alike: no paper's table, but the question behind all of them."""
+
+from polymargin import AngularSVC, CrammerSingerSVC, LpNormSVC, M3SVC, OneVsNoneSVC, WestonWatkinsSVC
+from polymargin.comparison import Candidate
+from polymargin.comparison.candidates import LINEAR_CS, OWN_GRIDS
+from polymargin.estimators.margin_distribution import MarginDistributionSVC
+
+from . import machines as use
+from .plan import Case, Paper, Table
+from .reading import Results
+
+CS = tuple(float(C) for C in LINEAR_CS)
+
+
+def machines(case: Case) -> list[Candidate]:
+    """The linear candidates of `compare_machines`, with its grids; the margin distribution machine beside them."""
+    Cs = CS if case.grid == "full" else CS[1:4]
+    named = {
+        "Crammer-Singer": CrammerSingerSVC,
+        "Weston-Watkins": WestonWatkinsSVC,
+        "M3SVM": M3SVC,
+        "lp norm": LpNormSVC,
+        "AR-MSVM": AngularSVC,
+        "One vs None": OneVsNoneSVC,
+    }
+    found = [
+        use.ours(machine, name, {**OWN_GRIDS.get(machine.__name__, {}), "C": Cs}, tol=case.tol)
+        for name, machine in named.items()
+    ]
+    band = {"theta": (0.2, 0.6), "C": tuple(C / 10 for C in Cs)}
+    return [
+        use.one_vs_rest("one-vs-rest", Cs),
+        use.one_vs_one("one-vs-one", Cs),
+        use.logistic("logistic", Cs),
+        *found,
+        use.ours(MarginDistributionSVC, "mcODM", band, tol=case.tol),
+    ]
+
+
+def reading(results: Results) -> list[str]:
+    return []
+
+
+PAPER = Paper(
+    key="alike",
+    title="All machines, tuned alike",
+    source="the library's own comparison: one protocol for everybody",
+    tables=(
+        Table(
+            key="alike",
+            title="Accuracy of all machines",
+            protocol="Five folds, up to two runs; columns standardised by the training folds; linear machines with an intercept; C of "
+            "everybody from the same values, own parameters from two values each, by three folds inside the training folds.",
+            cases=(
+                Case("iris", 30),
+                Case("wine", 30),
+                Case("zoo", 30),
+                Case("newthyroid", 30),
+                Case("glass", 60),
+                Case("dermatology", 60, scale="none"),
+                Case("svmguide2", 40),
+                Case("svmguide4", 60),
+                Case("vehicle", 60),
+                Case("vowel", 100),
+                Case("yeast", 100),
+                Case("winequality_red", 120),
+                Case("segment", 120),
+                Case("digits", 140, "coarse", inner=2),
+                Case("dna", 140, "coarse", inner=2),
+                Case("pageblocks", 160, "coarse", inner=2),
+                Case("satimage", 180, "coarse", inner=2),
+            ),
+            machines=machines,
+            splits=10,
+            kind="folds",
+            own=(),
+        ),
+    ),
+    reading=reading,
+)

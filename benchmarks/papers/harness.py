@@ -1,0 +1,181 @@
+"""Runs what is missing: split by split, all machines of a split before the next one, within each case's budget.
+
+Every unit (table, data set, split, machine) runs in a process of its own, so that one that takes too long can be ended. What
+comes next is a function of the records alone: an interrupted run goes on where it stopped, a finished one does nothing.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from polymargin.comparison import Candidate
+from polymargin.datasets import DatasetError
+
+from .plan import Case, Paper, Table, settings_of
+from .protocol import data_of, measure
+from .records import DIRECTORY, Record, Store
+
+UNIT_SHARE = 0.5  # of a case's budget: a single unit that takes longer is ended
+SLOW_SHARE = 0.34  # a machine whose first split takes longer leaves after it
+SMALL, MIDDLE = 60.0, 150.0  # seconds of budget; small cases of all papers come first
+_METHOD = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+
+Echo = Callable[[str], None]
+
+
+class Unit(NamedTuple):
+    split: int
+    machine: Candidate
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case of a table, and where its results go."""
+
+    store: Store
+    table: Table
+    case: Case
+
+    @property
+    def label(self) -> str:
+        return f"{self.store.paper.key} {self.table.key} {self.case.data}"
+
+    @property
+    def records(self) -> list[Record]:
+        return self.store.of(self.table, self.case.data)
+
+    @property
+    def spent(self) -> float:
+        return sum(record["seconds"] for record in self.records)
+
+    def next_unit(self) -> Unit | None:
+        """None once all splits are there, or the next split would not fit into the budget."""
+        done = {(record["split"], record["machine"]): record for record in self.records}
+        everyone = self.table.candidates(self.case)
+        for split in range(self.table.splits):
+            machines = everyone if split == 0 else [one for one in everyone if goes_on(done.get((0, one.name)), self.case)]
+            missing = [one for one in machines if (split, one.name) not in done]
+            if not missing:
+                continue
+            if len(missing) == len(machines) and self.spent + self._seconds_of_a_split(machines) > self.case.budget:
+                return None
+            return Unit(split, missing[0])
+        return None
+
+    def _seconds_of_a_split(self, machines: Sequence[Candidate]) -> float:
+        names = {one.name for one in machines}
+        known = [record for record in self.records if record["machine"] in names]
+        splits = len({record["split"] for record in known})
+        return sum(record["seconds"] for record in known) / splits if splits else 0.0
+
+
+def goes_on(first: Record | None, case: Case) -> bool:
+    """Whether a machine takes part in later splits: it had no error, and its first split was quick enough."""
+    return first is not None and "scores" in first and first["seconds"] <= SLOW_SHARE * case.budget
+
+
+def jobs_of(papers: Sequence[Paper], directory: Path = DIRECTORY) -> list[Job]:
+    """Small cases of all papers first."""
+    jobs = [Job(store, t, c) for p in papers for store in [Store(p, directory)] for t in p.tables for c in t.cases]
+    return sorted(jobs, key=lambda job: (job.case.budget > SMALL) + (job.case.budget > MIDDLE))
+
+
+def run(papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 1, echo: Echo = print) -> int:
+    """Runs all that is missing; returns the number of new records."""
+    jobs = [job for job in jobs_of(papers, directory) if _has_data(job, echo)]
+    running: dict[Connection, Running] = {}
+    new = 0
+    try:
+        while True:
+            for job, unit in _free(jobs, running, workers):
+                started = Running(job, unit)
+                running[started.connection] = started
+            if not running:
+                return new
+            for connection in {*wait(list(running), timeout=0.5), *(c for c, one in running.items() if one.overdue)}:
+                one = running.pop(connection)  # type: ignore[arg-type]
+                record = one.record()
+                one.job.store.append(record)
+                new += 1
+                echo(_line(one.job, record, jobs, workers))
+    finally:
+        for one in running.values():
+            one.stop()
+
+
+def _free(jobs: list[Job], running: dict[Any, "Running"], workers: int) -> Iterator[tuple[Job, Unit]]:
+    """Units to start now: the first jobs that nobody works on."""
+    for job in jobs:
+        if len(running) >= workers:
+            return
+        if all(one.job is not job for one in running.values()) and (unit := job.next_unit()):
+            yield job, unit
+
+
+class Running:
+    """A unit in its own process."""
+
+    def __init__(self, job: Job, unit: Unit):
+        self.job, self.unit = job, unit
+        data_of(job.case.data, job.case.rows)  # a forked process finds it there
+        context = multiprocessing.get_context(_METHOD)
+        self.connection, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(theirs, job.table, job.case, unit.split, unit.machine), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._began = time.perf_counter()
+
+    @property
+    def overdue(self) -> bool:
+        return time.perf_counter() - self._began > UNIT_SHARE * self.job.case.budget
+
+    def record(self) -> Record:
+        """What it found, or why there is nothing."""
+        try:
+            found = self.connection.recv() if self.connection.poll() else {"error": "too slow"}
+        except EOFError:
+            found = {"error": "the process ended without an answer"}
+        self.stop()
+        table, case = self.job.table, self.job.case
+        return {
+            "table": table.key,
+            "data": case.data,
+            "split": self.unit.split,
+            "machine": self.unit.machine.name,
+            "settings": settings_of(table, case, self.unit.machine),
+            "seconds": round(time.perf_counter() - self._began, 3),
+            **found,
+        }
+
+    def stop(self) -> None:
+        if self._process.is_alive():
+            self._process.terminate()
+        self._process.join()
+        self.connection.close()
+
+
+def _work(connection: Connection, table: Table, case: Case, split: int, machine: Candidate) -> None:
+    connection.send(measure(table, case, split, machine))
+    connection.close()
+
+
+def _has_data(job: Job, echo: Echo) -> bool:
+    if job.next_unit() is None:
+        return False
+    try:
+        data_of(job.case.data, job.case.rows)
+    except DatasetError as error:
+        echo(f"{job.label}: left out; {error}")
+        return False
+    return True
+
+
+def _line(job: Job, record: Record, jobs: list[Job], workers: int) -> str:
+    left = sum(max(0.0, other.case.budget - other.spent) for other in jobs if other.next_unit()) / workers / 60
+    what = record.get("error") or ", ".join(f"{v:.4f}" for v in record["scores"].values() if isinstance(v, float))
+    who = f"{job.label}, split {record['split'] + 1} of {job.table.splits}, {record['machine']}"
+    return f"{who}: {what} in {record['seconds']:.1f} s; at most {left:.0f} min left"

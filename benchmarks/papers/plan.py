@@ -1,0 +1,87 @@
+"""What a paper's file states: its tables, their data sets with a budget of seconds, machines, protocol, printed numbers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from polymargin.comparison import Candidate
+
+Printed = Mapping[str, Mapping[str, tuple[float, float | None]]]  # data set -> machine -> mean and standard deviation
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set of a table.
+
+    `budget` is seconds for the whole case, all machines and splits. `grid` says which of the paper file's grids is used,
+    `inner` how many folds choose the parameters, `rows` the size of a stratified sample (None: all rows), `test` and
+    `train` a share or a number of rows, `scale` overrides the table's.
+    """
+
+    data: str
+    budget: float
+    grid: str = "full"
+    inner: int = 3
+    rows: int | None = None
+    test: float | int = 0.2
+    train: int | None = None
+    scale: str | None = None
+    tol: float = 1e-3
+    leave_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold) or "fixed". `choice` is where parameters
+    are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or "folds" (the best
+    mean over the folds that are reported). `printed` maps a metric to the paper's numbers, `unit` is their 100 %.
+    `own` names the machines of the paper, `against` those it says they beat.
+    """
+
+    key: str
+    title: str
+    protocol: str
+    cases: tuple[Case, ...]
+    machines: Callable[[Case], list[Candidate]]
+    splits: int
+    own: tuple[str, ...]
+    kind: str = "holdout"
+    folds: int = 5
+    choice: str = "nested"
+    scale: str = "standard"
+    scale_first: bool = False
+    metrics: tuple[str, ...] = ("accuracy",)
+    per_class: bool = False
+    printed: Mapping[str, Printed] = field(default_factory=dict)
+    unit: float = 1.0
+    notes: Mapping[str, str] = field(default_factory=dict)  # about a data set
+
+    def candidates(self, case: Case) -> list[Candidate]:
+        return [one for one in self.machines(case) if one.name not in case.leave_out]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A page: `reading(results)` gives its first sentences, `tried` says what was tried where we are worse."""
+
+    key: str
+    title: str
+    source: str
+    tables: tuple[Table, ...]
+    reading: Callable[[Any], Sequence[str]]
+    tried: Mapping[tuple[str, str, str], str] = field(default_factory=dict)  # (table, data set, machine)
+
+
+def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
+    """What a result depends on besides data, split and versions. A record with other settings is not this table's."""
+    grid = "; ".join(f"{name} {_values(values)}" for name, values in candidate.grid.items()) or "nothing to choose"
+    fixed = [f"tol {case.tol:g}"] if candidate.ours else []
+    sample = [f"{case.rows} rows"] if case.rows else []
+    folds = [] if table.choice != "nested" or not candidate.grid else [f"{case.inner} folds"]
+    return "; ".join([grid, *folds, *fixed, *sample])
+
+
+def _values(values: Sequence[Any]) -> str:
+    return " ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)

@@ -1,0 +1,194 @@
+"""Rows in, scores out: samples, splits, scaling, the choice of parameters, and what is recorded of a fit."""
+
+import time
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import metrics
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from polymargin import PathCV, datasets
+from polymargin.comparison import Candidate
+from polymargin.comparison.evaluation import STEP, folds, score_all, search
+
+from .plan import Case, Table
+
+FAILURES = (ValueError, ArithmeticError, MemoryError)
+WORST_FIRST = ("max_iter", "stalled", "stationary", "optimal")
+TOY = (  # Table 3 of One versus None: six training rows, six test rows
+    [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6], [-4, 3], [-5, 2], [-3, 3], [-2, 4], [0, 3], [1, 5]],
+    [[1, 0], [1, 0], [1, 1], [1, 1], [1, 1], [1, 1], [0, 1], [0, 1], [0, 1], [1, 1], [1, 0], [1, 1]],
+)
+
+
+@lru_cache(maxsize=2)
+def data_of(name: str, rows: int | None) -> tuple[Any, Any]:
+    """Rows in float64 (CSR stays CSR) and targets; a stratified sample if there are more than `rows`."""
+    if name == "toy":
+        return np.array(TOY[0], dtype=np.float64), np.array(TOY[1])
+    if name == "synthetic":
+        return make_multilabel_classification(500, 20, n_classes=2, n_labels=1, allow_unlabeled=False, random_state=0)  # type: ignore[no-any-return]
+    found = datasets.load(name)
+    X, y = found.X, found.y
+    if rows is not None and rows < len(y):
+        kept, _ = train_test_split(np.arange(len(y)), train_size=rows, random_state=0, stratify=_strata(y))
+        X, y = X[kept], y[kept]
+    if name == "mnist":
+        X = sparse.csr_matrix(X.astype(np.float64) / 255.0)
+    return X.astype(np.float64), y
+
+
+def _strata(y: Any) -> Any:
+    """Classes, with those too small to be split thrown together; None for label matrices."""
+    if y.ndim == 2:
+        return None
+    classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
+    strata = np.where(counts[index] < 2, -1, classes[index])
+    return strata if (strata == -1).sum() != 1 else np.where(strata == -1, classes[counts.argmax()], strata)
+
+
+def split_of(table: Table, case: Case, y: Any, number: int) -> tuple[Any, Any]:
+    """Training and test rows of split `number`."""
+    rows = np.arange(len(y))
+    if table.kind == "fixed":
+        return rows[: len(y) // 2], rows[len(y) // 2 :]
+    if table.kind == "seed 42":  # as in the code that the authors of M3SVM released: one draw, not stratified
+        train, test = train_test_split(rows, test_size=case.test, random_state=42)
+        return train, test
+    if table.kind == "folds":
+        return list(folds(y, table.folds, number // table.folds).split(rows, y))[number % table.folds]
+    sizes = {"test_size": case.test, **({"train_size": case.train} if case.train else {})}
+    train, test = train_test_split(rows, random_state=number, stratify=_strata(y), **sizes)
+    return train, test
+
+
+def scaler(kind: str, X: Any) -> Any:
+    """A transformer, or None."""
+    if kind == "none" or (kind == "standard" and sparse.issparse(X)):
+        return None
+    if kind == "unit":
+        return MaxAbsScaler() if sparse.issparse(X) else MinMaxScaler()
+    return StandardScaler()
+
+
+def measure(table: Table, case: Case, number: int, candidate: Candidate) -> dict[str, Any]:
+    """One candidate on one split, as a record's fields. A candidate that fails says why."""
+    X, y = data_of(case.data, case.rows)
+    scale = scaler(case.scale or table.scale, X)
+    if table.scale_first and scale is not None:
+        X, scale = scale.fit_transform(X), None
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            machines, params, fits, scores = _CHOICES[table.choice](table, case, number, candidate, scale, X, y)
+    except FAILURES as problem:
+        return {"error": str(problem).split("\n")[0], "seconds": round(time.perf_counter() - began, 3)}
+    unsettled = sum(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return {
+        "scores": {name: _rounded(scores[name]) for name in (*table.metrics, *(["recall"] if table.per_class else []))},
+        "params": {name: _plain(value) for name, value in params.items()},
+        **_certificates(machines),
+        "fits": fits,
+        "not_converged": unsettled,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+# -- where parameters are chosen -----------------------------------------------------------------------------------------
+
+
+def _nested(table: Table, case: Case, number: int, candidate: Candidate, scale: Any, X: Any, y: Any) -> Any:
+    """Inside the training rows; the test rows are seen by the metrics only."""
+    train, test = split_of(table, case, y, number)
+    if not candidate.grid:
+        machine = _pipeline(candidate, scale).fit(X[train], y[train])
+        return [machine], {}, 1, scores_of(y[test], machine.predict(X[test]), y)
+    tuned = search(candidate, scale, y[train], inner=case.inner, scoring=_scoring(table), seed=number)
+    tuned.fit(X[train], y[train])
+    points = len(tuned.cv_results_["params"])
+    scores = scores_of(y[test], tuned.predict(X[test]), y)
+    return [tuned.best_estimator_], _bare(tuned.best_params_), case.inner * points + 1, scores
+
+
+def _on_test_rows(table: Table, case: Case, number: int, candidate: Candidate, scale: Any, X: Any, y: Any) -> Any:
+    """The best of the grid on the test rows themselves."""
+    return _best_mean(table, candidate, scale, X, y, [split_of(table, case, y, number)])
+
+
+def _on_folds(table: Table, case: Case, number: int, candidate: Candidate, scale: Any, X: Any, y: Any) -> Any:
+    """The best mean over the folds that are reported."""
+    return _best_mean(table, candidate, scale, X, y, list(folds(y, table.folds, number).split(X, y)))
+
+
+_CHOICES = {"nested": _nested, "test": _on_test_rows, "folds": _on_folds}
+
+
+def _best_mean(table: Table, candidate: Candidate, scale: Any, X: Any, y: Any, splits: list[Any]) -> Any:
+    pipeline = _pipeline(candidate, scale)
+    grid = {f"{STEP}__{name}": values for name, values in candidate.grid.items()}
+    best = {}
+    if len(ParameterGrid(grid)) > 1:
+        found = PathCV(pipeline, grid, cv=splits, scoring=_scoring(table), refit=False).fit(X, y)
+        best = found.best_params_
+    else:
+        best = next(iter(ParameterGrid(grid)))
+    machines = [clone(pipeline).set_params(**best).fit(X[train], y[train]) for train, _ in splits]
+    tested = [scores_of(y[test], m.predict(X[test]), y) for m, (_, test) in zip(machines, splits, strict=True)]
+    means = {name: float(np.mean([one[name] for one in tested])) for name in tested[0] if name != "recall"}
+    return machines, _bare(best), len(splits) * (len(ParameterGrid(grid)) + 1), means
+
+
+def _pipeline(candidate: Candidate, scale: Any) -> Pipeline:
+    steps = [] if scale is None else [("prepare", clone(scale))]
+    return Pipeline([*steps, (STEP, clone(candidate.estimator))])
+
+
+def _scoring(table: Table) -> str:
+    return {"jaccard": "jaccard_samples", "subset_accuracy": "accuracy"}.get(table.metrics[0], table.metrics[0])
+
+
+def _bare(params: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(f"{STEP}__"): value for name, value in params.items()}
+
+
+# -- what is recorded ----------------------------------------------------------------------------------------------------
+
+
+def scores_of(y: Any, predicted: Any, all_y: Any) -> dict[str, Any]:
+    """The comparison's metrics, with Hamming loss for label matrices and the recall of each class for classes."""
+    scores: dict[str, Any] = score_all(y, predicted, None, None)
+    if y.ndim == 2:
+        return {**scores, "hamming": metrics.hamming_loss(y, predicted)}
+    labels = np.unique(all_y)
+    known = [float((predicted[y == k] == k).mean()) if (y == k).any() else None for k in labels]
+    return {**scores, "recall": known}
+
+
+def _certificates(machines: list[Any]) -> dict[str, Any]:
+    """Status and gap of the last fits, the worst of them; empty for machines without a certificate."""
+    found = [m[-1].certificate_ for m in machines if hasattr(m[-1], "certificate_")]
+    if not found:
+        return {}
+    ranked = sorted(found, key=lambda c: WORST_FIRST.index(c.status) if c.status in WORST_FIRST else -1)
+    gap = max(c.rel_gap for c in found)
+    return {"status": ranked[0].status, "gap": float(f"{gap:.1e}") if np.isfinite(gap) else None}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return None if value is None else round(float(value), 5)
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
