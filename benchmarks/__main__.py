@@ -3,7 +3,8 @@
 import argparse
 import os
 
-from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, papers, paths, recommend, startup
+from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
+from . import papers as papers
 
 COMMANDS = {
     "linear": linear,

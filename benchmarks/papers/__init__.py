@@ -1,17 +1,21 @@
 """`python -m benchmarks papers`: the papers' tables by one harness, their records and the pages made of them."""
 
 import argparse
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import alike, angular, lp_norm, m3svm, mcodm, one_vs_none
 from polymargin.comparison import Candidate
 
+from . import alike, angular, lp_norm, m3svm, mcodm, one_vs_none
 from .harness import run
+from .pages import PAGES, write_pages
 from .plan import Case, Paper, Table
 from .records import DIRECTORY
+from .summary import write_readme
 
 PAPERS: dict[str, Paper] = {
     module.PAPER.key: module.PAPER for module in (m3svm, lp_norm, angular, one_vs_none, alike, mcodm)
@@ -52,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("run", "pages"), help="run what is missing, or write the pages from the records")
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
+    parser.add_argument("--splits", type=int, help="at most so many splits in this run")
     parser.add_argument("--records", type=Path, help="folder of the JSON lines (default benchmarks/results/papers)")
     parser.add_argument("--pages", type=Path, help="folder of the pages (default docs/results)")
 
@@ -65,5 +70,15 @@ def main(args: argparse.Namespace) -> None:
     if args.quick:
         papers = [quick(paper) for paper in papers]
     if args.what == "run":
-        new = run(papers, directory=records, workers=args.workers, echo=lambda line: print(line, flush=True))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the units end with the run, as with Ctrl-C
+        try:
+            new = run(papers, directory=records, workers=args.workers, at_most=args.splits, echo=partial(print, flush=True))
+        except KeyboardInterrupt:
+            raise SystemExit("interrupted; the same command goes on from here") from None
         print(f"{new} new records in {records}")
+        return
+    target = args.pages or (records if args.quick else PAGES)
+    for path in write_pages(papers, records, target):
+        print(f"written: {path}")
+    if target == PAGES:
+        write_readme(papers, records)

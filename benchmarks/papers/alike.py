@@ -1,6 +1,6 @@
 """All machines on all data sets, tuned alike: no paper's table, but the question behind all of them."""
 
-from polymargin import AngularSVC, CrammerSingerSVC, LpNormSVC, M3SVC, OneVsNoneSVC, WestonWatkinsSVC
+from polymargin import M3SVC, AngularSVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
 from polymargin.comparison import Candidate
 from polymargin.comparison.candidates import LINEAR_CS, OWN_GRIDS
 from polymargin.estimators.margin_distribution import MarginDistributionSVC
@@ -49,8 +49,9 @@ PAPER = Paper(
         Table(
             key="alike",
             title="Accuracy of all machines",
-            protocol="Five folds, up to two runs; columns standardised by the training folds; linear machines with an intercept; C of "
-            "everybody from the same values, own parameters from two values each, by three folds inside the training folds.",
+            protocol="Five folds, up to two runs; columns standardised by the training folds; linear machines with an "
+            "intercept; C of everybody from the same values, own parameters from two values each, chosen by folds inside "
+            "the training folds.",
             cases=(
                 Case("iris", 30),
                 Case("wine", 30),

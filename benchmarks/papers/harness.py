@@ -1,10 +1,13 @@
 """Runs what is missing: split by split, all machines of a split before the next one, within each case's budget.
 
-Every unit (table, data set, split, machine) runs in a process of its own, so that one that takes too long can be ended. What
-comes next is a function of the records alone: an interrupted run goes on where it stopped, a finished one does nothing.
+Every unit (table, data set, split, machine) runs in a process of its own, so that one that takes too long can be ended.
+Seconds are processor seconds, so that a busy computer changes no table. What comes next is a function of the records alone: an
+interrupted run goes on where it stopped, a finished one does nothing.
 """
 
+import math
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +21,11 @@ from polymargin.datasets import DatasetError
 from .plan import Case, Paper, Table, settings_of
 from .protocol import data_of, measure
 from .records import DIRECTORY, Record, Store
+
+try:
+    import resource
+except ModuleNotFoundError:
+    resource = None  # type: ignore[assignment]
 
 UNIT_SHARE = 0.5  # of a case's budget: a single unit that takes longer is ended
 SLOW_SHARE = 0.34  # a machine whose first split takes longer leaves after it
@@ -39,6 +47,7 @@ class Job:
     store: Store
     table: Table
     case: Case
+    at_most: int | None = None  # splits, for a first look at everything
 
     @property
     def label(self) -> str:
@@ -56,7 +65,7 @@ class Job:
         """None once all splits are there, or the next split would not fit into the budget."""
         done = {(record["split"], record["machine"]): record for record in self.records}
         everyone = self.table.candidates(self.case)
-        for split in range(self.table.splits):
+        for split in range(min(self.table.splits, self.at_most or self.table.splits)):
             machines = everyone if split == 0 else [one for one in everyone if goes_on(done.get((0, one.name)), self.case)]
             missing = [one for one in machines if (split, one.name) not in done]
             if not missing:
@@ -78,15 +87,17 @@ def goes_on(first: Record | None, case: Case) -> bool:
     return first is not None and "scores" in first and first["seconds"] <= SLOW_SHARE * case.budget
 
 
-def jobs_of(papers: Sequence[Paper], directory: Path = DIRECTORY) -> list[Job]:
+def jobs_of(papers: Sequence[Paper], directory: Path = DIRECTORY, at_most: int | None = None) -> list[Job]:
     """Small cases of all papers first."""
-    jobs = [Job(store, t, c) for p in papers for store in [Store(p, directory)] for t in p.tables for c in t.cases]
+    jobs = [Job(store, t, c, at_most) for p in papers for store in [Store(p, directory)] for t in p.tables for c in t.cases]
     return sorted(jobs, key=lambda job: (job.case.budget > SMALL) + (job.case.budget > MIDDLE))
 
 
-def run(papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 1, echo: Echo = print) -> int:
+def run(
+    papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 1, at_most: int | None = None, echo: Echo = print
+) -> int:
     """Runs all that is missing; returns the number of new records."""
-    jobs = [job for job in jobs_of(papers, directory) if _has_data(job, echo)]
+    jobs = [job for job in jobs_of(papers, directory, at_most) if _has_data(job, echo)]
     running: dict[Connection, Running] = {}
     new = 0
     try:
@@ -96,7 +107,7 @@ def run(papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 
                 running[started.connection] = started
             if not running:
                 return new
-            for connection in {*wait(list(running), timeout=0.5), *(c for c, one in running.items() if one.overdue)}:
+            for connection in wait(list(running)):
                 one = running.pop(connection)  # type: ignore[arg-type]
                 record = one.record()
                 one.job.store.append(record)
@@ -124,21 +135,21 @@ class Running:
         data_of(job.case.data, job.case.rows)  # a forked process finds it there
         context = multiprocessing.get_context(_METHOD)
         self.connection, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_work, args=(theirs, job.table, job.case, unit.split, unit.machine), daemon=True)
+        self._process = context.Process(
+            target=_work, args=(theirs, job.table, job.case, unit.split, unit.machine), daemon=True
+        )
         self._process.start()
         theirs.close()
-        self._began = time.perf_counter()
-
-    @property
-    def overdue(self) -> bool:
-        return time.perf_counter() - self._began > UNIT_SHARE * self.job.case.budget
 
     def record(self) -> Record:
         """What it found, or why there is nothing."""
         try:
-            found = self.connection.recv() if self.connection.poll() else {"error": "too slow"}
+            found = self.connection.recv()
         except EOFError:
-            found = {"error": "the process ended without an answer"}
+            self._process.join()
+            slow = self._process.exitcode == -getattr(signal, "SIGXCPU", 0)
+            why = "too slow" if slow else f"the process ended with code {self._process.exitcode}"
+            found = {"error": why, "seconds": UNIT_SHARE * self.job.case.budget}
         self.stop()
         table, case = self.job.table, self.job.case
         return {
@@ -147,7 +158,6 @@ class Running:
             "split": self.unit.split,
             "machine": self.unit.machine.name,
             "settings": settings_of(table, case, self.unit.machine),
-            "seconds": round(time.perf_counter() - self._began, 3),
             **found,
         }
 
@@ -159,6 +169,11 @@ class Running:
 
 
 def _work(connection: Connection, table: Table, case: Case, split: int, machine: Candidate) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if resource is not None:  # not on Windows: there a unit takes as long as it takes
+        seconds = math.ceil(time.process_time() + UNIT_SHARE * case.budget)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection.send(measure(table, case, split, machine))
     connection.close()
 

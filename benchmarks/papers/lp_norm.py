@@ -33,7 +33,7 @@ def reading(results: Results) -> list[str]:
     return []
 
 
-TRIED: dict[tuple[str, str, str], str] = {}
+TRIED: dict[tuple[str, str], str] = {}
 
 PAPER = Paper(
     key="lp_norm",

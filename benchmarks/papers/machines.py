@@ -1,7 +1,7 @@
 """Candidates: the machines of this library and the papers' rivals, each with the grid it is given."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ Values = Sequence[Any]
 CODE_CLASSES = 7  # 2^6 - 1 = 63 binary machines; with ten classes it would be 511
 
 
-def ours(machine: Any, name: str, grid: dict[str, Values], **fixed: Any) -> Candidate:
-    return Candidate(name, machine(**{"random_state": 0, **fixed}), grid, ours=True)
+def ours(machine: Any, name: str, grid: Mapping[str, Values], **fixed: Any) -> Candidate:
+    return Candidate(name, machine(**{"random_state": 0, **fixed}), dict(grid), ours=True)
 
 
 def linear_svc(**fixed: Any) -> LinearSVC:
@@ -42,7 +42,9 @@ def logistic(name: str, Cs: Values) -> Candidate:
 
 def sparse_logistic(name: str, Cs: Values) -> Candidate:
     """Multinomial with an l1 penalty; SAGA is scikit-learn's only solver for it."""
-    return Candidate(name, LogisticRegression(l1_ratio=1.0, solver="saga", tol=1e-3, max_iter=300, random_state=0), {"C": Cs})
+    return Candidate(
+        name, LogisticRegression(l1_ratio=1.0, solver="saga", tol=1e-3, max_iter=300, random_state=0), {"C": Cs}
+    )
 
 
 def kernel_svc(name: str, Cs: Values, gammas: Values = ("scale",)) -> Candidate:
@@ -58,7 +60,7 @@ def linear_one_vs_rest(name: str, Cs: Values) -> Candidate:
 
 
 class ExhaustiveCodes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Error-correcting output codes with all 2^(k-1) - 1 columns (Dietterich & Bakiri 1995); scikit-learn draws random ones."""
+    """Error-correcting output codes with all 2^(k-1) - 1 columns (Dietterich & Bakiri 1995); scikit-learn's are random."""
 
     def __init__(self, estimator: Any):
         self.estimator = estimator

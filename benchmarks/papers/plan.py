@@ -34,10 +34,10 @@ class Case:
 class Table:
     """A table of a paper.
 
-    `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold) or "fixed". `choice` is where parameters
-    are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or "folds" (the best
-    mean over the folds that are reported). `printed` maps a metric to the paper's numbers, `unit` is their 100 %.
-    `own` names the machines of the paper, `against` those it says they beat.
+    `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold), "seed 42" or "fixed". `choice` is
+    where parameters are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or "folds" (the best
+    mean over the folds that are reported). `own` names the machines of the paper, `printed` maps a metric to its numbers,
+    `unit` is their 100 %.
     """
 
     key: str
@@ -56,6 +56,7 @@ class Table:
     per_class: bool = False
     printed: Mapping[str, Printed] = field(default_factory=dict)
     unit: float = 1.0
+    same_as: Mapping[str, str] = field(default_factory=dict)  # our variants of a machine, and the machine the paper prints
     notes: Mapping[str, str] = field(default_factory=dict)  # about a data set
 
     def candidates(self, case: Case) -> list[Candidate]:
@@ -71,7 +72,7 @@ class Paper:
     source: str
     tables: tuple[Table, ...]
     reading: Callable[[Any], Sequence[str]]
-    tried: Mapping[tuple[str, str, str], str] = field(default_factory=dict)  # (table, data set, machine)
+    tried: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (table, data set); "" stands for all data sets
 
 
 def settings_of(table: Table, case: Case, candidate: Candidate) -> str:

@@ -1,5 +1,176 @@
-"""Helpers for the sentences on top of a page."""
+"""Numbers of a page and sentences about them: everything a page says with a number in it is made here, from the records."""
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-Results = Any
+import numpy as np
+
+from polymargin.comparison.statistics import corrected_t_test
+
+from .harness import goes_on
+from .plan import Case, Paper, Table
+from .records import DIRECTORY, Record, Store
+
+LOWER_IS_BETTER = ("hamming",)
+LEVEL = 0.05
+PAPER_RUNS = 10  # what the papers average over
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The scores of one machine on one data set, by split, in percent."""
+
+    values: dict[int, float]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(list(self.values.values())))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(list(self.values.values()), ddof=1)) if len(self.values) > 1 else float("nan")
+
+
+class Shortfall(NamedTuple):
+    """A machine of the paper that is worse here than printed, by more than two standard errors."""
+
+    table: Table
+    data: str
+    machine: str
+    ours: float
+    printed: float
+    error: float
+
+
+class Tally(NamedTuple):
+    better: int
+    equal: int
+    worse: int
+
+    def __str__(self) -> str:
+        return f"{self.better}/{self.equal}/{self.worse}"
+
+
+class Results:
+    """The records of a paper, read for its page."""
+
+    def __init__(self, paper: Paper, directory: Path = DIRECTORY):
+        self.paper, self._store = paper, Store(paper, directory)
+
+    def table(self, key: str) -> Table:
+        return next(table for table in self.paper.tables if table.key == key)
+
+    def cases(self, table: Table) -> list[Case]:
+        """Those that have been run, in the order of the plan."""
+        return [case for case in table.cases if self._store.of(table, case.data)]
+
+    def records(self, table: Table, case: Case) -> list[Record]:
+        return self._store.of(table, case.data)
+
+    def splits(self, table: Table, case: Case) -> list[int]:
+        """Complete ones: every machine still in the race has a record."""
+        found = {(r["split"], r["machine"]): r for r in self.records(table, case)}
+        staying = [one.name for one in table.candidates(case) if goes_on(found.get((0, one.name)), case)]
+        splits = sorted({split for split, _ in found})
+        return [split for split in splits if all((split, name) in found for name in staying)]
+
+    def cell(self, table: Table, case: Case, machine: str, metric: str = "") -> Cell | None:
+        splits, metric = set(self.splits(table, case)), metric or table.metrics[0]
+        values = {
+            r["split"]: 100 * r["scores"][metric]
+            for r in self.records(table, case)
+            if r["machine"] == machine and "scores" in r and r["split"] in splits
+        }
+        return Cell(values) if values else None
+
+    def printed(self, table: Table, data: str, machine: str, metric: str = "") -> tuple[float, float | None] | None:
+        """Mean and standard deviation, in percent."""
+        found = table.printed.get(metric or table.metrics[0], {}).get(data, {}).get(table.same_as.get(machine, machine))
+        if found is None:
+            return None
+        mean, std = found
+        return 100 * mean / table.unit, None if std is None else 100 * std / table.unit
+
+    def machines(self, table: Table) -> list[str]:
+        """In the order of the plan; those a paper prints and we do not have come last."""
+        own = dict.fromkeys(one.name for case in table.cases for one in table.candidates(case))
+        shown = [case.data for case in table.cases]
+        theirs = (name for per in table.printed.values() for data, row in per.items() if data in shown for name in row)
+        return [*own, *(name for name in dict.fromkeys(theirs) if name not in own)]
+
+    def best(self, table: Table, case: Case, metric: str = "", leave_out: Sequence[str] = ()) -> list[str]:
+        """Machines with the highest mean, as it is shown; those that left after the first split do not take part."""
+        metric = metric or table.metrics[0]
+        sign = -1 if metric in LOWER_IS_BETTER else 1
+        full = len(self.splits(table, case))
+        cells = {name: self.cell(table, case, name, metric) for name in self.machines(table) if name not in leave_out}
+        means = {name: sign * round(c.mean, 1) for name, c in cells.items() if c and len(c.values) == full}
+        return [name for name, mean in means.items() if mean == max(means.values())]
+
+    def best_printed(self, table: Table, data: str, metric: str = "") -> list[str]:
+        metric = metric or table.metrics[0]
+        sign = -1 if metric in LOWER_IS_BETTER else 1
+        means = {name: sign * cell[0] for name, cell in table.printed.get(metric, {}).get(data, {}).items()}
+        return [name for name, mean in means.items() if mean == max(means.values())]
+
+    def tally(self, table: Table, machine: str, rival: str, metric: str = "", corrected: bool = True) -> Tally:
+        """On how many data sets `machine` is significantly better, not different, worse; paired t-tests at 5 %."""
+        counts: Counter[int] = Counter()
+        for case in self.cases(table):
+            ours, theirs = (self.cell(table, case, name, metric) for name in (machine, rival))
+            common = sorted(set(ours.values) & set(theirs.values)) if ours and theirs else []
+            if ours is None or theirs is None or len(common) < 2:
+                continue
+            share = self._share(table, case) if corrected else 0.0
+            test = corrected_t_test([ours.values[s] for s in common], [theirs.values[s] for s in common], share)
+            counts[int(np.sign(test.mean)) if test.p_value < LEVEL else 0] += 1
+        return Tally(counts[1], counts[0], counts[-1])
+
+    @staticmethod
+    def _share(table: Table, case: Case) -> float:
+        """Test rows for each training row."""
+        if table.kind == "folds":
+            return 1 / (table.folds - 1)
+        return case.test / case.train if case.train else case.test / (1 - case.test)
+
+    def shortfalls(self) -> Iterator[Shortfall]:
+        """Differences of more than two standard errors below the printed number, for machines of this library."""
+        for table in self.paper.tables:
+            for case in self.cases(table):
+                for name in table.own:
+                    ours, theirs = self.cell(table, case, name), self.printed(table, case.data, name)
+                    if ours is None or theirs is None or len(ours.values) < 2:
+                        continue
+                    error = float(np.hypot(ours.std / len(ours.values) ** 0.5, (theirs[1] or 0.0) / PAPER_RUNS**0.5))
+                    if ours.mean < theirs[0] - 2 * error:
+                        yield Shortfall(table, case.data, name, ours.mean, theirs[0], error)
+
+
+def wins(
+    results: Results, table: Table, machine: str, metric: str = "", leave_out: Sequence[str] = ()
+) -> tuple[int, int, int, int]:
+    """Data sets where `machine` has the highest mean, of how many; and the same in the paper, on the same data sets."""
+    cases = [case for case in results.cases(table) if results.cell(table, case, machine, metric)]
+    here = sum(machine in results.best(table, case, metric, leave_out) for case in cases)
+    printed = [case for case in cases if results.printed(table, case.data, machine, metric)]
+    there = sum(machine in results.best_printed(table, case.data, metric) for case in printed)
+    return here, len(cases), there, len(printed)
+
+
+def difference(results: Results, table: Table, first: str, second: str, metric: str = "") -> tuple[float, int]:
+    """Mean over the data sets of the difference of two machines, in points, and the number of data sets."""
+    found = []
+    for case in results.cases(table):
+        a, b = (results.cell(table, case, name, metric) for name in (first, second))
+        common = set(a.values) & set(b.values) if a and b else set()
+        if a and b and common:
+            found.append(np.mean([a.values[s] - b.values[s] for s in sorted(common)]))
+    return (float(np.mean(found)), len(found)) if found else (float("nan"), 0)
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
