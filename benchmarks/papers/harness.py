@@ -1,8 +1,8 @@
 """Runs what is missing: split by split, all machines of a split before the next one, within each case's budget.
 
 Every unit (table, data set, split, machine) runs in a process of its own, so that one that takes too long can be ended.
-Seconds are processor seconds, so that a busy computer changes no table. What comes next is a function of the records alone: an
-interrupted run goes on where it stopped, a finished one does nothing.
+Seconds are processor seconds, so that a busy computer changes no table. What comes next is a function of the records alone:
+an interrupted run goes on where it stopped, a finished one does nothing.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from polymargin.comparison import Candidate
 from polymargin.datasets import DatasetError
@@ -108,7 +108,7 @@ def run(
             if not running:
                 return new
             for connection in wait(list(running)):
-                one = running.pop(connection)  # type: ignore[arg-type]
+                one = running.pop(cast(Connection, connection))
                 record = one.record()
                 one.job.store.append(record)
                 new += 1
@@ -133,7 +133,7 @@ class Running:
     def __init__(self, job: Job, unit: Unit):
         self.job, self.unit = job, unit
         data_of(job.case.data, job.case.rows)  # a forked process finds it there
-        context = multiprocessing.get_context(_METHOD)
+        context: Any = multiprocessing.get_context(_METHOD)
         self.connection, theirs = context.Pipe(duplex=False)
         self._process = context.Process(
             target=_work, args=(theirs, job.table, job.case, unit.split, unit.machine), daemon=True

@@ -130,9 +130,9 @@ PAPER = Paper(
             key="released",
             title="Table 1 by the protocol of the released code",
             protocol="One 80/20 split (seed 42, not stratified), columns standardised before the split. `M3SVM` has the λ "
-            "and p of the authors' program; `as released` minimises what that program really minimises, cross-entropy with its "
-            "own scale, to its optimum. The others have their best C **on the test rows**, as nobody knows how theirs was "
-            "chosen.",
+            "and p of the authors' program; `as released` minimises what that program really minimises, cross-entropy with "
+            "its own scale, to its optimum. The others have their best C **on the test rows**, as nobody knows how theirs "
+            "was chosen.",
             cases=tuple(Case(name, 110, scale="none" if name in NOT_SCALED else None) for name in RELEASED),
             machines=released,
             splits=1,

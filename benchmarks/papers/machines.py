@@ -59,7 +59,7 @@ def linear_one_vs_rest(name: str, Cs: Values) -> Candidate:
     return Candidate(name, OneVsRestClassifier(linear_svc()), {"estimator__C": Cs})
 
 
-class ExhaustiveCodes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ExhaustiveCodes(ClassifierMixin, BaseEstimator):
     """Error-correcting output codes with all 2^(k-1) - 1 columns (Dietterich & Bakiri 1995); scikit-learn's are random."""
 
     def __init__(self, estimator: Any):

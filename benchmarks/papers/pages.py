@@ -26,7 +26,7 @@ LEGEND = (
 )
 TESTS = (
     "Better / not different / worse, counted over data sets (first metric, paired t-test at 5 %). The last column corrects "
-    "for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' one, finds differences too easily."
+    "for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' one, finds them too easily."
 )
 ENDINGS = (
     'Every search ends with one fit on all training rows, the last fit; "optimal" is a duality gap below the tolerance, '
@@ -127,7 +127,7 @@ def _tallies(results: Results, table: Table) -> list[str]:
     for own in table.own:
         for rival in results.machines(table):
             corrected = results.tally(table, own, rival)
-            if rival != own and sum(corrected):
+            if rival != own and corrected != (0, 0, 0):
                 rows.append([own, rival, str(results.tally(table, own, rival, corrected=False)), str(corrected)])
     if not rows:
         return []

@@ -35,9 +35,9 @@ class Table:
     """A table of a paper.
 
     `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold), "seed 42" or "fixed". `choice` is
-    where parameters are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or "folds" (the best
-    mean over the folds that are reported). `own` names the machines of the paper, `printed` maps a metric to its numbers,
-    `unit` is their 100 %.
+    where parameters are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or
+    "folds" (the best mean over the folds that are reported). `own` names the machines of the paper, `printed` maps a metric
+    to its numbers, `unit` is their 100 %.
     """
 
     key: str

@@ -35,7 +35,7 @@ def data_of(name: str, rows: int | None) -> tuple[Any, Any]:
     if name == "toy":
         return np.array(TOY[0], dtype=np.float64), np.array(TOY[1])
     if name == "synthetic":
-        return make_multilabel_classification(500, 20, n_classes=2, n_labels=1, allow_unlabeled=False, random_state=0)  # type: ignore[no-any-return]
+        return make_multilabel_classification(500, 20, n_classes=2, n_labels=1, allow_unlabeled=False, random_state=0)
     found = datasets.load(name)
     X, y = found.X, found.y
     if rows is not None and rows < len(y):

@@ -60,8 +60,8 @@ def picture(ranks: Ranks) -> str:
         parts += [_line(x(rank), TOP, x(rank), y, 0.8), _line(x(rank), y, edge, y, 0.8)]
         parts.append(_text(edge + (-5 if on_left else 5), y + 4, f"{name} ({rank:.2f})", "end" if on_left else "start"))
     for level, (first, last) in enumerate(bars):
-        y = TOP + 11 + 9 * level
-        parts.append(_line(x(ranks.average[first]) - 4, y, x(ranks.average[last]) + 4, y, 4.0))
+        height_of_bar = TOP + 11.0 + 9 * level
+        parts.append(_line(x(ranks.average[first]) - 4, height_of_bar, x(ranks.average[last]) + 4, height_of_bar, 4.0))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '

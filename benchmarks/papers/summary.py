@@ -96,6 +96,6 @@ def readme_lines(results: Mapping[str, Results]) -> str:
     return "\n".join([
         f"- All machines tuned alike on {ranks.n_data} data sets, average ranks: {shown}.",
         f"- The first {top[1] + 1} of them cannot be told apart on so many sets (critical difference {ranks.critical:.1f}).",
-        f"- {short} numbers that the papers print for their own machine are not reached here; [each page](docs/results/README.md)"
-        " says by how much, what was tried, and which claims hold.",
+        f"- {short} numbers that the papers print for their own machine are not reached here: "
+        "[each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
     ])  # fmt: skip
