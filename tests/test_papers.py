@@ -126,6 +126,14 @@ def test_a_machine_that_fails_says_why(tmp_path):
     assert record["error"] == "nothing fits" and "scores" not in record
 
 
+def test_data_that_is_not_to_be_had_is_left_out(tmp_path):
+    paper = small("m3svm", ("table-1",))
+    table = dataclasses.replace(paper.tables[0], cases=(plan.Case("no such data", 10.0),))
+    said = []
+    assert harness.run([dataclasses.replace(paper, tables=(table,))], directory=tmp_path, echo=said.append) == 0
+    assert len(said) == 1 and "left out" in said[0]
+
+
 def test_pages_are_a_function_of_the_records(runs):
     folder, chosen, _, _ = runs
     pages = all_pages(chosen, folder)

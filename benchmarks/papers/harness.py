@@ -97,12 +97,12 @@ def run(
     papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 1, at_most: int | None = None, echo: Echo = print
 ) -> int:
     """Runs all that is missing; returns the number of new records."""
-    jobs = [job for job in jobs_of(papers, directory, at_most) if _has_data(job, echo)]
+    jobs = [job for job in jobs_of(papers, directory, at_most) if job.next_unit()]
     running: dict[Connection, Running] = {}
     new = 0
     try:
         while True:
-            for job, unit in _free(jobs, running, workers):
+            for job, unit in _free(jobs, running, workers, echo):
                 started = Running(job, unit)
                 running[started.connection] = started
             if not running:
@@ -118,12 +118,18 @@ def run(
             one.stop()
 
 
-def _free(jobs: list[Job], running: dict[Any, "Running"], workers: int) -> Iterator[tuple[Job, Unit]]:
-    """Units to start now: the first jobs that nobody works on."""
-    for job in jobs:
+def _free(jobs: list[Job], running: dict[Any, "Running"], workers: int, echo: Echo) -> Iterator[tuple[Job, Unit]]:
+    """Units to start now: the first jobs that nobody works on. A job without data leaves."""
+    for job in list(jobs):
         if len(running) >= workers:
             return
         if all(one.job is not job for one in running.values()) and (unit := job.next_unit()):
+            try:
+                data_of(job.case.data, job.case.rows)  # a forked process finds it there
+            except DatasetError as error:
+                jobs.remove(job)
+                echo(f"{job.label}: left out; {error}")
+                continue
             yield job, unit
 
 
@@ -132,7 +138,6 @@ class Running:
 
     def __init__(self, job: Job, unit: Unit):
         self.job, self.unit = job, unit
-        data_of(job.case.data, job.case.rows)  # a forked process finds it there
         context: Any = multiprocessing.get_context(_METHOD)
         self.connection, theirs = context.Pipe(duplex=False)
         self._process = context.Process(
@@ -176,17 +181,6 @@ def _work(connection: Connection, table: Table, case: Case, split: int, machine:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection.send(measure(table, case, split, machine))
     connection.close()
-
-
-def _has_data(job: Job, echo: Echo) -> bool:
-    if job.next_unit() is None:
-        return False
-    try:
-        data_of(job.case.data, job.case.rows)
-    except DatasetError as error:
-        echo(f"{job.label}: left out; {error}")
-        return False
-    return True
 
 
 def _line(job: Job, record: Record, jobs: list[Job], workers: int) -> str:

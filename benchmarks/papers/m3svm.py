@@ -43,6 +43,7 @@ RELEASED = {  # lambda and p of the authors' main.py
     "vehicle": (1e-4, 4),
     "glass": (1e-4, 4),
 }
+LARGE = ("cornell", "isolet", "usps", "orl")  # SAGA takes minutes there: no sparse logistic regression
 NOT_SCALED = ("cornell", "isolet", "dermatology")  # nor do the authors
 
 
@@ -81,9 +82,10 @@ def _cases(**budgets: tuple[float, str]) -> tuple[Case, ...]:
             name,
             budget,
             grid,
-            2 if grid == "coarsest" else 3,
+            inner=2 if grid == "coarsest" else 3,
             rows=1854 if name == "usps" else None,
             scale="none" if name in NOT_SCALED else None,
+            leave_out=("SMLR",) if name in LARGE else (),
         )
         for name, (budget, grid) in budgets.items()
     )
@@ -107,9 +109,9 @@ PAPER = Paper(
             "chosen inside the training folds. Columns standardised by the training folds where the authors standardise "
             "(not cornell, isolet, dermatology). Mean ± standard deviation over the folds.",
             cases=_cases(
-                glass=(240, "full"),
-                dermatology=(240, "full"),
-                vehicle=(240, "full"),
+                glass=(150, "full"),
+                dermatology=(150, "full"),
+                vehicle=(150, "full"),
                 cornell=(210, "coarse"),
                 orl=(240, "coarsest"),
                 usps=(240, "coarsest"),
@@ -123,6 +125,7 @@ PAPER = Paper(
             notes={
                 "usps": "a stratified sample of 1,854 of 9,298 rows: the paper's Table 2 says 1,854, and not which",
                 "cornell": "one class has a single row",
+                "isolet": "SMLR is left out on the four larger sets: scikit-learn's solver for it needs minutes a search",
                 "dermatology": "standardised by its authors before any split",
             },
         ),
@@ -133,7 +136,10 @@ PAPER = Paper(
             "and p of the authors' program; `as released` minimises what that program really minimises, cross-entropy with "
             "its own scale, to its optimum. The others have their best C **on the test rows**, as nobody knows how theirs "
             "was chosen.",
-            cases=tuple(Case(name, 110, scale="none" if name in NOT_SCALED else None) for name in RELEASED),
+            cases=tuple(
+                Case(name, 110, scale=("none" if name in NOT_SCALED else None), leave_out=("SMLR",) if name in LARGE else ())
+                for name in RELEASED
+            ),
             machines=released,
             splits=1,
             kind="seed 42",
