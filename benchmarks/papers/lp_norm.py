@@ -1,11 +1,13 @@
 """lp-norm MC-SVM, Table 2 (Lei, Dogan, Binder & Kloft, NeurIPS 2015)."""
 
+from scipy.stats import wilcoxon
+
 from polymargin import CrammerSingerSVC, LpNormSVC
 from polymargin.comparison import Candidate
 
 from . import machines as use
 from .plan import Case, Paper, Printed, Table
-from .reading import Results
+from .reading import Results, against
 
 # The paper's grid is C = 2^-12, 2^-11, ..., 2^12 and p = 1.1, 1.2, ..., 2; ours are parts of it.
 CS = {"full": (-8, -4, -2, 0, 4, 8), "coarse": (-4, -2, 0, 2), "text": (-2, 0, 2)}
@@ -30,7 +32,29 @@ def machines(case: Case) -> list[Candidate]:
 
 
 def reading(results: Results) -> list[str]:
-    return []
+    table = results.table("table-2")
+    pairs = [
+        [results.cell(table, case, name) for name in ("lp-norm MC-SVM", "Crammer & Singer")] for case in results.cases(table)
+    ]
+    gains = [lp.mean - cs.mean for lp, cs in pairs if lp and cs]
+    test = f"p = {wilcoxon(gains).pvalue:.2f}" if len(gains) > 4 and any(gains) else "too few data sets"
+    chosen = [
+        r["params"]["p"] for case in results.cases(table) for r in results.records(table, case) if "p" in r.get("params", {})
+    ]
+    plain = sum(p == 2.0 for p in chosen)
+    shown = f"{min(gains):+.2f} to {max(gains):+.2f}" if gains else "–"
+    return [
+        "The paper says that the ℓp norm gains 0.3 to 1.6 points over Crammer & Singer on every data set (Wilcoxon, p = "
+        f"0.03). Here it gains {shown} points, more than nothing on {sum(g > 0 for g in gains)} of {len(gains)} sets "
+        f"(Wilcoxon over the sets: {test}); better / not different / worse by the corrected t-test: "
+        f"{against(results, table, 'lp-norm MC-SVM', ('Crammer & Singer',))}.",
+        f"Cross-validation chose p = 2, which is Crammer & Singer, in {plain} of {len(chosen)} searches, although smaller "
+        "p were on offer: where p matters little its choice is noise, and it costs a search that is several times as "
+        "large.",
+        "Both machines are solved to the same gap here. Five of the paper's six data sets (sector, rcv1, two sets of "
+        "birds, Caltech 256) are not to be had here, so this says nothing about 200 classes with 15 rows each, where the "
+        "paper's gain is largest.",
+    ]
 
 
 TRIED: dict[tuple[str, str], str] = {}

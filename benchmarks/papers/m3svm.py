@@ -6,7 +6,7 @@ from polymargin.comparison import Candidate
 
 from . import machines as use
 from .plan import Case, Paper, Printed, Table
-from .reading import Results
+from .reading import Results, against, listed, standing, to_paper, wins
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)  # for everybody but M3SVM
 # The paper's grid is ten equidistant lambda in [1e-4, 1e-1] and p = 1, ..., 8; ours are parts of it. C = 1 / lambda.
@@ -92,7 +92,33 @@ def _cases(**budgets: tuple[float, str]) -> tuple[Case, ...]:
 
 
 def reading(results: Results) -> list[str]:
-    return []
+    nested, released = results.table("table-1"), results.table("released")
+    close = [
+        case.data
+        for case in results.cases(released)
+        if (cell := results.cell(released, case, "as released"))
+        and (printed := results.printed(released, case.data, "as released"))
+        and abs(cell.mean - printed[0]) < 0.25
+    ]
+    rivals = [(name, to_paper(results, nested, name)) for name in ("OvR", "OvO", "Crammer", "M-SVM", "Multi-LR")]
+    lower = "; ".join(f"{name} {points:+.1f}" for name, (points, n) in rivals if n)
+    single = wins(results, released, "M3SVM", leave_out=("as released",))
+    return [
+        f"The paper says that M³SVM is the best machine on all of its data sets. Tuned inside the training folds it has "
+        f"{standing(results, nested, 'M3SVM')}. Better / not different / worse (corrected t-test): M³SVM against "
+        f"{against(results, nested, 'M3SVM', ('Crammer', 'M-SVM', 'OvO', 'OvR', 'Multi-LR'))}.",
+        "The printed numbers of the rivals are lower than what the same machines reach when they are solved and tuned; "
+        f"ours minus printed, mean over the data sets, in points: {lower}. M-SVM is M³SVM with p = 2 up to the scale of C "
+        "(the paper's Theorem 5), so its printed distance from M³SVM is one of solver and tuning.",
+        "The printed numbers of M³SVM are those of the released program: one split, seed 42, columns scaled before the "
+        "split, λ and p set by hand for each data set, and cross-entropy in place of the hinge. The optimum of that "
+        f"objective on that split has the printed accuracy to a quarter of a point on {len(close)} of "
+        f"{len(results.cases(released))} data sets ({listed(close)}).",
+        f"On that very split M³SVM with the hinge has the highest accuracy on {single[0]} of {single[1]} data sets when "
+        "the rivals may choose C on the test rows, as λ and p of the program were chosen by somebody who could see them.",
+        "Standard deviations of .000 to .002 over ten runs (ORL, ISOLET, Dermatology) are those of one fixed split; over "
+        "folds they are ten times as large.",
+    ]
 
 
 TRIED: dict[tuple[str, str], str] = {}

@@ -174,3 +174,39 @@ def difference(results: Results, table: Table, first: str, second: str, metric: 
 def listed(names: Sequence[str]) -> str:
     """a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def standing(results: Results, table: Table, machine: str, metric: str = "", leave_out: Sequence[str] = ()) -> str:
+    """On how many data sets a machine has the highest mean, here and in the paper."""
+    here, of, there, printed = wins(results, table, machine, metric, leave_out)
+    paper = f" (in the paper: on {there} of these {printed})" if printed else ""
+    return f"the highest mean on {here} of {of} data sets{paper}"
+
+
+def against(results: Results, table: Table, machine: str, rivals: Sequence[str], metric: str = "") -> str:
+    """Counts of paired tests and mean differences, rival by rival."""
+    parts = []
+    for rival in rivals:
+        points, n = difference(results, table, machine, rival, metric)
+        if n:
+            parts.append(
+                f"{rival} {results.tally(table, machine, rival, metric)} ({points:+.1f} points on average over {n} sets)"
+            )
+    return "; ".join(parts) or "no data yet"
+
+
+def to_paper(results: Results, table: Table, machine: str, metric: str = "") -> tuple[float, int]:
+    """Mean over the data sets of (ours - printed), and their number."""
+    found = []
+    for case in results.cases(table):
+        ours, theirs = results.cell(table, case, machine, metric), results.printed(table, case.data, machine, metric)
+        if ours and theirs:
+            found.append(ours.mean - theirs[0])
+    return (float(np.mean(found)), len(found)) if found else (float("nan"), 0)
+
+
+def mean_of(results: Results, key: str, data: str, machine: str, metric: str = "") -> str:
+    """A mean as it is shown, or a dash."""
+    table = results.table(key)
+    cells = [results.cell(table, case, machine, metric) for case in results.cases(table) if case.data == data]
+    return f"{cells[0].mean:.1f}" if cells and cells[0] else "–"
