@@ -80,8 +80,9 @@ def reading(results: Results) -> list[str]:
     )
     free = [difference(results, table, "AR-MSVM, intercept", "MSVM-l2, intercept") for table in (third, fourth)]
     return [
-        "The paper says that AR-MSVM beats MSVM-ℓ2 and the three rival regularisers on all data sets. Here, accuracy, "
-        "Table 3, better / not different / worse (corrected t-test): AR-MSVM against "
+        f"The paper says that AR-MSVM beats MSVM-ℓ2 and the three rival regularisers on all data sets. Against MSVM-ℓ2 it "
+        f"gains {_points(angles)} points of accuracy here (Tables 3 and 4, mean over the data sets).",
+        "Better / not different / worse on so many data sets (corrected t-test), Table 3: AR-MSVM against "
         f"{against(results, third, 'AR-MSVM', rivals)}. Table 4: {against(results, fourth, 'AR-MSVM', rivals)}.",
         f"The gain in F is said to be larger than in accuracy, because rare classes profit. Macro-averaged F, Table 3: "
         f"{against(results, third, 'AR-MSVM', rivals[:1], 'macro_f1')}; Table 4: "

@@ -45,8 +45,9 @@ def reading(results: Results) -> list[str]:
     shown = f"{min(gains):+.2f} to {max(gains):+.2f}" if gains else "–"
     return [
         "The paper says that the ℓp norm gains 0.3 to 1.6 points over Crammer & Singer on every data set (Wilcoxon, p = "
-        f"0.03). Here it gains {shown} points, more than nothing on {sum(g > 0 for g in gains)} of {len(gains)} sets "
-        f"(Wilcoxon over the sets: {test}); better / not different / worse by the corrected t-test: "
+        f"0.03). Here it gains {shown} points, more than nothing on {sum(g > 0 for g in gains)} of {len(gains)} data sets "
+        f"(Wilcoxon: {test}).",
+        "Better / not different / worse on so many data sets (corrected t-test): the ℓp norm against "
         f"{against(results, table, 'lp-norm MC-SVM', ('Crammer & Singer',))}.",
         f"Cross-validation chose p = 2, which is Crammer & Singer, in {plain} of {len(chosen)} searches, although smaller "
         "p were on offer: where p matters little its choice is noise, and it costs a search that is several times as "

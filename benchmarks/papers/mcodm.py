@@ -81,10 +81,11 @@ def reading(results: Results) -> list[str]:
     free, machine = difference(results, table, "mcSVM, intercept", "mcSVM"), difference(results, table, "mcODM", "mcSVM")
     both = difference(results, table, "mcODM, intercept", "mcSVM, intercept")
     return [
-        "The paper says that mcODM is significantly better than mcSVM / ovaSVM / ovoSVM / ecocSVM on 17 / 19 / 18 / 17 "
-        f"of 22 data sets and never worse. Here it has {standing(results, table, 'mcODM', leave_out=VARIANTS)}. Better / "
-        "not different / worse (corrected t-test): mcODM against "
-        f"{against(results, table, 'mcODM', ('mcSVM', 'ovaSVM', 'ovoSVM', 'ecocSVM'))}.",
+        "The paper says that mcODM is the best machine on 20 of 22 data sets and never significantly worse than another. "
+        f"Here it has {standing(results, table, 'mcODM', leave_out=VARIANTS)}.",
+        "Better / not different / worse on so many data sets (corrected t-test): mcODM against "
+        f"{against(results, table, 'mcODM', ('mcSVM', 'ovaSVM', 'ovoSVM', 'ecocSVM'))}. The paper: 17/5/0, 19/3/0, 18/3/0, "
+        "17/0/0 of 22, by the plain test.",
         "No machine of the paper has an intercept: its iris column (mcSVM 84.7 %) is reached without one only. Adding it "
         f"to mcSVM changes the accuracy by {free[0]:+.1f} points on average over {free[1]} small sets; going from mcSVM "
         f"to mcODM by {machine[0]:+.1f} over {machine[1]} sets without intercepts, and by {both[0]:+.1f} over {both[1]} "

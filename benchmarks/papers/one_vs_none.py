@@ -8,7 +8,7 @@ from polymargin.comparison import Candidate
 
 from . import machines as use
 from .plan import Case, Paper, Printed, Table
-from .reading import Results, against, mean_of
+from .reading import Results, against, difference, mean_of
 
 # The paper does not state its grid.
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -62,6 +62,21 @@ def classes(case: Case) -> list[Candidate]:
     ]
 
 
+def wide(case: Case) -> list[Candidate]:
+    """What was tried to reach the printed numbers: all forms of the machine, finer and longer grids."""
+    Cs, alphas = tuple(10.0**k for k in range(-3, 5)), (-0.1, 0.0, 0.25, 0.5, 0.75, 0.9, 0.99)
+    common = {"tol": case.tol, "max_iter": 3000}
+    hard, soft = {"weights": "hard"}, {"biases": "soft"}
+    kernel = {"alpha": (0.0, 0.5, 0.9), "gamma": (0.003, 0.03, 0.1, 0.3, 1.0, 3.0), "C": (0.1, 1.0, 10.0, 100.0, 1000.0)}
+    return [
+        use.ours(OneVsNoneSVC, "OvN L", {"alpha": alphas, "C": Cs}, **common),
+        use.ours(OneVsNoneSVC, "OvN L, hard weights", {"C": Cs}, **hard, **common),
+        use.ours(OneVsNoneSVC, "OvN L, soft biases", {"alpha": alphas, "C": Cs}, **soft, **common),
+        use.ours(OneVsNoneSVC, "OvN L, both", {"C": Cs}, **hard, **soft, **common),
+        use.ours(OneVsNoneSVC, "OvN G", kernel, kernel="rbf", **common),
+    ]
+
+
 def labels(case: Case) -> list[Candidate]:
     grid = LABEL_GRIDS[case.grid]
     linear = {"alpha": grid["alpha"], "C": grid["C"]}
@@ -87,8 +102,11 @@ def reading(results: Results) -> list[str]:
                 optimism.append(twice[0].mean - twice[1].mean)
     gain = f"{sum(optimism) / len(optimism):+.1f}" if optimism else "–"
     return [
-        "Table 5's claim, that OvN beats one-vs-rest and Crammer–Singer on glass and iris, does not hold when everybody "
-        "is tuned: by nested cross-validation, better / not different / worse (corrected t-test): OvN linear against "
+        "The paper says that OvN beats one-vs-rest and Crammer–Singer on glass and iris (Table 5) and is a little worse "
+        "than one-vs-rest with several labels (Table 6). Nested, the linear OvN is ahead of one-vs-rest by "
+        f"{_points(difference(results, nested, 'OvN L', 'OvR L'))} on average, with several labels by "
+        f"{_points(difference(results, labels_nested, 'OvN L', 'OvR L'))} of the Jaccard index.",
+        "Table 5, nested, better / not different / worse on so many data sets (corrected t-test): OvN linear against "
         f"{against(results, nested, 'OvN L', ('OvR L', 'CS L'))}; OvN Gaussian against "
         f"{against(results, nested, 'OvN G', ('OvR G',))}.",
         "The printed 85.1 and 86.9 % on glass cannot be reached: with the best point of the grid chosen on the reported "
@@ -105,6 +123,11 @@ def reading(results: Results) -> list[str]:
         f"{against(results, labels_best, 'OvN L', ('OvR L',))}. A cut chosen by cross-validation (`own cut`) against the "
         f"paper's cut at 1: {against(results, labels_nested, 'OvN L, own cut', ('OvN L',))}.",
     ]
+
+
+def _points(found: tuple[float, int]) -> str:
+    points, n = found
+    return f"{points:+.1f} points" if n else "–"
 
 
 TRIED: dict[tuple[str, str], str] = {}
@@ -145,6 +168,21 @@ PAPER = Paper(
             choice="folds",
             scale_first=True,
             own=("OvN L", "OvN G"),
+            printed={"accuracy": ACCURACY},
+        ),
+        Table(
+            key="table-5-tried",
+            title="Table 5, what was tried",
+            protocol="As above, with finer and longer grids, and with all four forms of the machine (the paper's Tables 1 "
+            "and 2): what can be reached at all when the reported folds may choose.",
+            cases=(Case("iris", 40), Case("glass", 80), Case("wine", 50)),
+            machines=wide,
+            splits=3,
+            kind="folds",
+            folds=3,
+            choice="folds",
+            scale_first=True,
+            own=(),
             printed={"accuracy": ACCURACY},
         ),
         Table(

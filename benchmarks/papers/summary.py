@@ -23,7 +23,7 @@ def summary_pages(results: Mapping[str, Results]) -> dict[str, str]:
     parts.append("\n".join(f"- [{r.paper.title}]({r.paper.key}.md). {_first(r)}" for r in papers))
     parts.append("Beside them: [ISM³ against softmax on FashionMNIST](ism3.md).")
     alike = results.get("alike")
-    if alike is None:
+    if alike is None or not _complete(alike):
         return {"README.md": "\n\n".join(parts) + "\n"}
     table, ranks = _scores(alike)
     parts += [
@@ -43,6 +43,16 @@ def _first(results: Results) -> str:
 
 def ranks_of(results: Results) -> Ranks:
     return _scores(results)[1]
+
+
+def _complete(results: Results) -> bool:
+    """Whether there is a data set on which every machine has a result on every split."""
+    table = results.paper.tables[0]
+    return any(
+        all((cell := results.cell(table, case, name)) and len(cell.values) == n for name in results.machines(table))
+        for case in results.cases(table)
+        for n in [len(results.splits(table, case))]
+    )
 
 
 def _scores(results: Results) -> tuple[str, Ranks]:
@@ -78,7 +88,7 @@ def _verdict(ranks: Ranks) -> str:
 def write_readme(papers: Sequence[Paper], directory: Path = DIRECTORY) -> None:
     """Puts the three lines between the markers of the main README, if the common comparison has been run."""
     results = {paper.key: Results(paper, directory) for paper in papers}
-    if "alike" not in results or not results["alike"].cases(results["alike"].paper.tables[0]):
+    if "alike" not in results or not _complete(results["alike"]):
         return
     text = README.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
