@@ -1,9 +1,16 @@
 """All machines on all data sets, tuned alike: no paper's table, but the question behind all of them."""
 
-from polymargin import M3SVC, AngularSVC, CrammerSingerSVC, LpNormSVC, OneVsNoneSVC, WestonWatkinsSVC
+from polymargin import (
+    M3SVC,
+    AngularSVC,
+    CrammerSingerSVC,
+    LpNormSVC,
+    MarginDistributionSVC,
+    OneVsNoneSVC,
+    WestonWatkinsSVC,
+)
 from polymargin.comparison import Candidate
 from polymargin.comparison.candidates import LINEAR_CS, OWN_GRIDS
-from polymargin.estimators.margin_distribution import MarginDistributionSVC
 
 from . import machines as use
 from .plan import Case, Paper, Table

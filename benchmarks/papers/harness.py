@@ -29,7 +29,6 @@ except ModuleNotFoundError:
 
 UNIT_SHARE = 0.5  # of a case's budget: a single unit that takes longer is ended
 SLOW_SHARE = 0.34  # a machine whose first split takes longer leaves after it
-SMALL, MIDDLE = 60.0, 150.0  # seconds of budget; small cases of all papers come first
 _METHOD = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
 Echo = Callable[[str], None]
@@ -88,9 +87,9 @@ def goes_on(first: Record | None, case: Case) -> bool:
 
 
 def jobs_of(papers: Sequence[Paper], directory: Path = DIRECTORY, at_most: int | None = None) -> list[Job]:
-    """Small cases of all papers first."""
+    """Small budgets first, whatever the paper: so every page has something early."""
     jobs = [Job(store, t, c, at_most) for p in papers for store in [Store(p, directory)] for t in p.tables for c in t.cases]
-    return sorted(jobs, key=lambda job: (job.case.budget > SMALL) + (job.case.budget > MIDDLE))
+    return sorted(jobs, key=lambda job: job.case.budget)
 
 
 def run(
