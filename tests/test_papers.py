@@ -24,9 +24,9 @@ def small(key, tables):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two papers, run once."""
+    """Three papers, run once."""
     folder = tmp_path_factory.mktemp("papers")
-    chosen = [small("m3svm", ("table-1",)), small("one_vs_none", ("table-3", "table-6-nested"))]
+    chosen = [small("m3svm", ("table-1", "released")), small("lp_norm", ("table-2",)), small("one_vs_none", ("table-3",))]
     said = []
     new = harness.run(chosen, directory=folder, workers=2, echo=said.append)
     return folder, chosen, new, said
@@ -136,9 +136,9 @@ def test_data_that_is_not_to_be_had_is_left_out(tmp_path):
 
 def test_pages_are_a_function_of_the_records(runs):
     folder, chosen, _, _ = runs
-    pages = all_pages(chosen, folder)
-    assert set(pages) == {"m3svm.md", "one_vs_none.md", "README.md"}
-    assert pages == all_pages(chosen, folder)
+    pages = all_pages(chosen[:2], folder)
+    assert set(pages) == {"m3svm.md", "lp_norm.md", "README.md"}
+    assert pages == all_pages(chosen[:2], folder)
     assert "| iris | 2 |" in pages["m3svm.md"]
 
 
