@@ -1,6 +1,7 @@
 """`python -m benchmarks papers`: the papers' tables by one harness, their records and the pages made of them."""
 
 import argparse
+import math
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
     parser.add_argument("--splits", type=int, help="at most so many splits in this run")
+    parser.add_argument("--largest", type=float, default=math.inf, metavar="SECONDS", help="only cases with such a budget")
     parser.add_argument("--records", type=Path, help="folder of the JSON lines (default benchmarks/results/papers)")
     parser.add_argument("--pages", type=Path, help="folder of the pages (default docs/results)")
 
@@ -72,7 +74,8 @@ def main(args: argparse.Namespace) -> None:
     if args.what == "run":
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # the units end with the run, as with Ctrl-C
         try:
-            new = run(papers, directory=records, workers=args.workers, at_most=args.splits, echo=partial(print, flush=True))
+            limits = {"at_most": args.splits, "largest": args.largest}
+            new = run(papers, directory=records, workers=args.workers, echo=partial(print, flush=True), **limits)
         except KeyboardInterrupt:
             raise SystemExit("interrupted; the same command goes on from here") from None
         print(f"{new} new records in {records}")

@@ -93,10 +93,16 @@ def jobs_of(papers: Sequence[Paper], directory: Path = DIRECTORY, at_most: int |
 
 
 def run(
-    papers: Sequence[Paper], *, directory: Path = DIRECTORY, workers: int = 1, at_most: int | None = None, echo: Echo = print
+    papers: Sequence[Paper],
+    *,
+    directory: Path = DIRECTORY,
+    workers: int = 1,
+    at_most: int | None = None,
+    largest: float = math.inf,
+    echo: Echo = print,
 ) -> int:
-    """Runs all that is missing; returns the number of new records."""
-    jobs = [job for job in jobs_of(papers, directory, at_most) if job.next_unit()]
+    """Runs all that is missing, with at most so many splits, in cases of budgets up to `largest`; counts new records."""
+    jobs = [job for job in jobs_of(papers, directory, at_most) if job.case.budget <= largest and job.next_unit()]
     running: dict[Connection, Running] = {}
     new = 0
     try:

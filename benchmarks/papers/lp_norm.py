@@ -79,8 +79,8 @@ PAPER = Paper(
             "standardised by the training rows. Of the paper's six sets only news20 is to be had here, as another file; the "
             "others are sets with many classes.",
             cases=(
-                Case("orl", 150),
-                Case("isolet", 200, "coarse"),
+                Case("orl", 100),
+                Case("isolet", 120, "coarse"),
                 Case("letter", 240, "coarse", inner=2),
                 Case("yaleb", 240, "coarse", inner=2),
                 Case("news20", 260, "text"),
