@@ -59,11 +59,10 @@ def reading(results: Results) -> list[str]:
 
 
 TRIED = {
-    (
-        "table-2",
-        "news20",
-    ): "Another file of the collection: tf-idf of the by-date messages, fewer words. Tried: C from 2^-2 to 2^2 "
-    "and three values of p; the Crammer–Singer machine on the same rows is as far from its printed number.",
+    ("table-2", "news20"): (
+        "Another file of the collection: tf-idf of the by-date messages, fewer words. Tried: C from 2^-2 to 2^2 and three "
+        "values of p; the Crammer–Singer machine on the same rows is as far from its printed number."
+    ),
 }
 
 PAPER = Paper(

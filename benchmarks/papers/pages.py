@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
 from .plan import Case, Paper, Table, settings_of
-from .reading import LOWER_IS_BETTER, Results, listed
+from .reading import LOWER_IS_BETTER, Results, listed, mean_recalls
 from .records import DIRECTORY, Record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -83,9 +81,13 @@ def _grid(results: Results, table: Table, metric: str) -> str:
         best = results.best(table, case, metric)
         full = len(results.splits(table, case))
         cells = [_cell(results, table, case, name, metric, name in best, full) for name in machines]
-        last = [listed(results.best_printed(table, case.data, metric)) if case.data in printed else ""] if printed else []
-        rows.append([case.data, str(full), *cells, listed(best), *last])
+        last = [_winners(results.best_printed(table, case.data, metric)) if case.data in printed else ""] if printed else []
+        rows.append([case.data, str(full), *cells, _winners(best), *last])
     return markdown(header, rows)
+
+
+def _winners(names: Sequence[str]) -> str:
+    return "; ".join(names) if len(names) < 4 else f"{len(names)} alike"
 
 
 def _cell(results: Results, table: Table, case: Case, name: str, metric: str, bold: bool, full: int) -> str:
@@ -143,14 +145,13 @@ def _recalls(results: Results, table: Table) -> str:
         return ""
     rows = []
     for name in results.machines(table):
-        found = [r["scores"]["recall"] for r in results.records(table, case) if r["machine"] == name and "scores" in r]
-        if found:
-            means = [np.mean([row[k] for row in found if row[k] is not None]) for k in range(len(found[0]))]
+        means = mean_recalls(results, table, case, name)
+        if means:
             cells = [f"{100 * mean:.1f}" for mean in means]
             for k, theirs in enumerate(PER_CLASS.get(name, ())):
                 cells[k] += f"<br>{theirs:.1f} ({100 * means[k] - theirs:+.1f})"
-            rows.append([name, str(len(found)), *cells])
-    header = ["machine", "splits", *(f"class {k + 1}" for k in range(len(rows[0]) - 2))]
+            rows.append([name, *cells])
+    header = ["machine", *(f"class {k + 1}" for k in range(len(rows[0]) - 1))]
     title = "**Table 5: accuracy in each class of page-blocks, %** (the paper: one split, 3 to 492 test rows a class)"
     return f"{title}\n\n{markdown(header, rows)}"
 

@@ -210,3 +210,9 @@ def mean_of(results: Results, key: str, data: str, machine: str, metric: str = "
     table = results.table(key)
     cells = [results.cell(table, case, machine, metric) for case in results.cases(table) if case.data == data]
     return f"{cells[0].mean:.1f}" if cells and cells[0] else "–"
+
+
+def mean_recalls(results: Results, table: Table, case: Case, machine: str) -> list[float]:
+    """Recall of each class, mean over the splits in which it has test rows; empty without records."""
+    found = [r["scores"]["recall"] for r in results.records(table, case) if r["machine"] == machine and "scores" in r]
+    return [float(np.mean([v for v in column if v is not None])) for column in zip(*found, strict=True)]
