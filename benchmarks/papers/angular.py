@@ -100,7 +100,7 @@ def _rare_classes(results: Results, table: Table) -> list[str]:
     """Table 5 in a sentence, if page-blocks has been run."""
     case = next((case for case in results.cases(table) if case.data == "pageblocks"), None)
     found = [mean_recalls(results, table, case, name) for name in PER_CLASS] if case else []
-    if not all(found):
+    if not found or not all(found):
         return []
     plain, angular = (", ".join(f"{100 * recall:.0f}" for recall in recalls[1:]) for recalls in found)
     printed, theirs = (", ".join(f"{recall:.0f}" for recall in PER_CLASS[name][1:]) for name in PER_CLASS)
