@@ -1,4 +1,4 @@
-"""AR-MSVM, Tables 3 to 5 (Li, Xie et al., IJCAI 2017)."""
+"""AR-MSVM, Tables 3 to 5 (Li, Zhou, Xie & Zhang, IJCAI 2017)."""
 
 from polymargin import AngularSVC, CrammerSingerSVC
 from polymargin.comparison import Candidate
@@ -132,8 +132,8 @@ PROTOCOL = (
 
 PAPER = Paper(
     key="angular",
-    title="AR-MSVM: large-angle regularised multi-class SVM",
-    source="J. Li, P. Xie et al., IJCAI 2017, Tables 3 to 5",
+    title="AR-MSVM: improving the generalization performance of multi-class SVM via angular regularization",
+    source="J. Li, H. Zhou, P. Xie, Y. Zhang, IJCAI 2017, Tables 3 to 5",
     tables=(
         Table(
             key="table-3",

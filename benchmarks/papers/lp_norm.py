@@ -67,7 +67,7 @@ TRIED = {
 
 PAPER = Paper(
     key="lp_norm",
-    title="ℓp-norm multi-class SVM: from tighter data-dependent generalization bounds to novel algorithms",
+    title="ℓp-norm MC-SVM: from tighter data-dependent generalization bounds to novel algorithms",
     source="Y. Lei, Ü. Dogan, A. Binder, M. Kloft, NeurIPS 2015, Table 2",
     tables=(
         Table(
@@ -89,7 +89,7 @@ PAPER = Paper(
             own=("lp-norm MC-SVM",),
             printed={"accuracy": PRINTED},
             unit=100.0,
-            notes={"news20": "tf-idf of the by-date collection, 18,846 rows; the paper has LIBSVM's file of 19,928"},
+            notes={"news20": "tf-idf of the by-date collection with headers, 18,846 rows; the paper's is LIBSVM's file, 19,928"},
         ),
     ),
     reading=reading,

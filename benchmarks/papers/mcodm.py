@@ -157,7 +157,7 @@ PAPER = Paper(
             same_as={"mcODM, paper's steps": "mcODM"},
             unit=100.0,
             notes={
-                "news20": "tf-idf of the by-date collection, 18,846 rows; the paper has LIBSVM's file of 19,928",
+                "news20": "tf-idf of the by-date collection with headers, 18,846 rows; the paper's is LIBSVM's file, 19,928",
                 "connect4": "a stratified sample of 20,000 of 67,557 rows",
                 "mnist": "a stratified sample of 10,000 of 70,000 rows",
             },

@@ -180,12 +180,14 @@ def _shortfalls(results: Results) -> list[str]:
         return [
             "## Worse than printed\n\nNo machine of the paper is worse here than printed by more than two standard errors."
         ]
-    lines, tried = [], results.paper.tried
+    tried = results.paper.tried
+    groups: dict[str, list[str]] = {}
     for one in found:
         why = tried.get((one.table.key, one.data), tried.get((one.table.key, ""), ""))
         numbers = f"{one.ours:.1f} here, {one.printed:.1f} printed, standard error {one.error:.1f}"
-        lines.append(f"- {one.table.title}, {one.data}, {one.machine}: {numbers}. {why}".rstrip())
-    return [f"## Worse than printed\n\n{SHORTFALLS}\n\n" + "\n".join(lines)]
+        groups.setdefault(why, []).append(f"- {one.table.title}, {one.data}, {one.machine}: {numbers}.")
+    parts = ["\n".join([*lines, "", why]).rstrip() for why, lines in groups.items()]
+    return [f"## Worse than printed\n\n{SHORTFALLS}", *parts]
 
 
 def _certificates(results: Results) -> list[str]:
