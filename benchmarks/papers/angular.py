@@ -65,7 +65,7 @@ def machines(case: Case) -> list[Candidate]:
         use.ours(CrammerSingerSVC, "MSVM-l2", {"C": grid["C"]}, **common),
         use.ours(AngularSVC, "AR-MSVM", grid, **common),
     ]
-    if case.grid == "full":
+    if case.grid != "coarsest":
         found.append(use.ours(CrammerSingerSVC, "MSVM-l2, intercept", {"C": grid["C"]}, tol=case.tol))
         found.append(use.ours(AngularSVC, "AR-MSVM, intercept", grid, tol=case.tol))
     return found

@@ -89,7 +89,9 @@ PAPER = Paper(
             own=("lp-norm MC-SVM",),
             printed={"accuracy": PRINTED},
             unit=100.0,
-            notes={"news20": "tf-idf of the by-date collection with headers, 18,846 rows; the paper's is LIBSVM's file, 19,928"},
+            notes={
+                "news20": "tf-idf of the by-date collection with headers, 18,846 rows; the paper's is LIBSVM's file, 19,928",
+            },
         ),
     ),
     reading=reading,

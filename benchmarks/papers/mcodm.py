@@ -68,6 +68,19 @@ def machines(case: Case) -> list[Candidate]:
     return found
 
 
+def whole_grid(case: Case) -> list[Candidate]:
+    """What was tried to reach the printed numbers: all values of the paper's grid."""
+    powers, bands = range(0, 21, 2), (0.2, 0.4, 0.6, 0.8)
+    training_rows = 0.8 * KNOWN[case.data].rows
+    Cs = tuple(2.0**k for k in powers)
+    band = {"theta": bands, "mu": bands, "C": tuple(C / training_rows for C in Cs)}
+    common = {"fit_intercept": False, "tol": case.tol}
+    return [
+        use.ours(CrammerSingerSVC, "mcSVM", {"C": Cs}, **common),
+        use.ours(MarginDistributionSVC, "mcODM", band, **common),
+    ]
+
+
 def _odm_powers(case: Case) -> tuple[int, ...]:
     """Divided by the rows the small powers are next to nothing: with few values, take large ones."""
     powers = {"full": POWERS["full"], "coarse": (8, 12, 16), "coarsest": (10, 14)}[case.grid]
@@ -76,6 +89,13 @@ def _odm_powers(case: Case) -> tuple[int, ...]:
 
 def reading(results: Results) -> list[str]:
     table = results.table("table-2")
+    theirs = [
+        record
+        for case in results.cases(table)
+        for record in results.records(table, case)
+        if record["machine"] == "mcODM, paper's steps" and "status" in record
+    ]
+    stuck = sum(record["status"] == "max_iter" for record in theirs)
     two = difference(results, table, "mcODM", "mcODM, paper's steps")
     free, machine = difference(results, table, "mcSVM, intercept", "mcSVM"), difference(results, table, "mcODM", "mcSVM")
     both = difference(results, table, "mcODM, intercept", "mcSVM, intercept")
@@ -89,8 +109,9 @@ def reading(results: Results) -> list[str]:
         f"to mcSVM changes the accuracy by {free[0]:+.1f} points on average over {free[1]} small sets; going from mcSVM "
         f"to mcODM by {machine[0]:+.1f} over {machine[1]} sets without intercepts, and by {both[0]:+.1f} over {both[1]} "
         "sets with them.",
-        f"The paper's iteration, which need not lower its objective, and ours, which does, differ by {two[0]:+.1f} points "
-        f"on average over {two[1]} sets (ours minus the paper's): the accuracy does not show what the objective shows.",
+        "The iteration that the paper prints need not lower its objective: "
+        f"{stuck} of its {len(theirs)} searches end with a machine that has not settled. Ours, which descends, is ahead of it by "
+        f"{two[0]:+.1f} points on average over {two[1]} sets.",
         "connect-4 is printed with 94.4 ± 7.6 (all others at most 75.7; here "
         f"{mean_of(results, 'table-2', 'connect4', 'mcODM')}): not a linear machine on these features. satimage with 89.1 "
         f"± 8.0 (others at most 81.8; here {mean_of(results, 'table-2', 'satimage', 'mcODM')}) and vehicle with 85.6 ± "
@@ -100,9 +121,11 @@ def reading(results: Results) -> list[str]:
 
 
 TRIED = {
+    ("table-2-tried", ""): "This is what was tried: the paper's whole grid. It does not lead to the printed number either.",
     ("table-2", ""): (
         "Tried: both iterations, λ over the paper's range, θ and μ at several of its values, on small sets also an "
-        "intercept. The optimum is reached (see how the fits ended), so it is not a matter of the solver."
+        "intercept; on three sets the whole grid (the table of what was tried). Our iteration ends stationary (see how the "
+        "fits ended), the paper's own not always."
     ),
     ("table-2", "connect4"): (
         "Not a number of a linear machine on these features: nothing linear exceeds 76 % (see the reading)."
@@ -161,6 +184,19 @@ PAPER = Paper(
                 "connect4": "a stratified sample of 20,000 of 67,557 rows",
                 "mnist": "a stratified sample of 10,000 of 70,000 rows",
             },
+        ),
+        Table(
+            key="table-2-tried",
+            title="Table 2, what was tried",
+            protocol="As above, with every value of the paper's grid (176 for mcODM) and five folds inside the training "
+            "rows.",
+            cases=tuple(Case(name, 100, inner=5) for name in ("iris", "wine", "svmguide2")),
+            machines=whole_grid,
+            splits=10,
+            scale="unit",
+            own=("mcODM",),
+            printed={"accuracy": PRINTED},
+            unit=100.0,
         ),
     ),
     reading=reading,
