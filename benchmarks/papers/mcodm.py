@@ -110,8 +110,8 @@ def reading(results: Results) -> list[str]:
         f"to mcODM by {machine[0]:+.1f} over {machine[1]} sets without intercepts, and by {both[0]:+.1f} over {both[1]} "
         "sets with them.",
         "The iteration that the paper prints need not lower its objective: "
-        f"{stuck} of its {len(theirs)} searches end with a machine that has not settled. Ours, which descends, is ahead of it "
-        f"by {two[0]:+.1f} points on average over {two[1]} sets.",
+        f"{stuck} of its {len(theirs)} searches end with a machine that has not settled. Ours, which descends, is ahead of "
+        f"it by {two[0]:+.1f} points on average over {two[1]} sets.",
         "connect-4 is printed with 94.4 ± 7.6 (all others at most 75.7; here "
         f"{mean_of(results, 'table-2', 'connect4', 'mcODM')}): not a linear machine on these features. satimage with 89.1 "
         f"± 8.0 (others at most 81.8; here {mean_of(results, 'table-2', 'satimage', 'mcODM')}) and vehicle with 85.6 ± "

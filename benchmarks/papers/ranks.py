@@ -48,8 +48,8 @@ def picture(ranks: Ranks) -> str:
         return left + (right - left) * (rank - 1) / max(k - 1, 1)
 
     parts = [_line(left, TOP, right, TOP, 1.2)]
-    for rank in range(1, k + 1):
-        parts += [_line(x(rank), TOP - 6, x(rank), TOP, 1.2), _text(x(rank), TOP - 11, str(rank), "middle")]
+    for tick in range(1, k + 1):
+        parts += [_line(x(tick), TOP - 6, x(tick), TOP, 1.2), _text(x(tick), TOP - 11, str(tick), "middle")]
     end = x(1 + ranks.critical)
     parts += [_line(x(1), 28, end, 28, 1.2), _line(x(1), 24, x(1), 32, 1.2), _line(end, 24, end, 32, 1.2)]
     parts.append(_text((x(1) + end) / 2, 18, f"critical difference {ranks.critical:.2f}", "middle"))
