@@ -125,7 +125,8 @@ def reading(results: Results) -> list[str]:
 TRIED = {
     ("table-1", ""): (
         "Tried: p and λ from the paper's ranges inside the training folds, the hinge here and cross-entropy in the table "
-        "below. The printed number is near that of the one split of the released program, and is reached or nearly reached there."
+        "below. The printed number is near that of the one split of the released program, and is reached or nearly reached "
+        "there."
     ),
 }
 
