@@ -54,7 +54,7 @@ def test_records_say_how_the_fits_ended(runs):
     ours = [r for r in records.read(folder / "m3svm.jsonl") if r["machine"] in ("M3SVM", "Crammer")]
     for record in ours:
         assert record["status"] == "optimal" and record["gap"] <= 1e-2
-        assert record["fits"] > 1 and record["not_converged"] == 0 and record["seconds"] > 0
+        assert 0 <= record["not_converged"] < record["fits"] and record["seconds"] > 0
         assert set(record["versions"]) == {"polymargin", "numpy", "scikit-learn"}
         assert set(record["params"]) <= {"C", "p"} and 0.8 < record["scores"]["accuracy"] <= 1.0
 
@@ -156,12 +156,8 @@ def test_critical_difference():
 class TestCommitted:
     """What is in the repository."""
 
-    @pytest.fixture(scope="class")
-    def pages(self):
-        return all_pages(list(papers.PAPERS.values()))
-
-    def test_pages_are_those_of_the_records(self, pages):
-        for name, content in pages.items():
+    def test_pages_are_those_of_the_records(self):
+        for name, content in all_pages(list(papers.PAPERS.values())).items():
             assert (PAGES / name).read_text("utf-8") == content, f"{name}: run python -m benchmarks papers pages"
 
     def test_readme_has_the_lines_of_the_records(self):
