@@ -118,7 +118,7 @@ def reading(results: Results) -> list[str]:
         f"On that very split M³SVM with the hinge has the highest accuracy on {single[0]} of {single[1]} data sets, when "
         "the rivals may choose C on the test rows. How λ and p of the program were chosen is not stated.",
         "Standard deviations of .000 to .002 over ten runs (ORL, ISOLET, Dermatology) are those of one fixed split; over "
-        "folds they are ten times as large.",
+        "folds they are larger.",
     ]
 
 

@@ -103,7 +103,7 @@ def reading(results: Results) -> list[str]:
     gain = f"{sum(optimism) / len(optimism):+.1f}" if optimism else "–"
     return [
         "The paper says that OvN beats one-vs-rest and Crammer–Singer on glass and iris (Table 5) and is a little worse "
-        "than one-vs-rest with several labels (Table 6). Nested, the linear OvN is ahead of one-vs-rest by "
+        "than one-vs-rest with several labels (Table 6). Nested, the linear OvN differs from one-vs-rest by "
         f"{_points(difference(results, nested, 'OvN L', 'OvR L'))} on average, with several labels by "
         f"{_points(difference(results, labels_nested, 'OvN L', 'OvR L'))} of the Jaccard index.",
         "Table 5, nested, better / not different / worse on so many data sets (corrected t-test): OvN linear against "

@@ -42,12 +42,24 @@ def paper_page(results: Results) -> str:
     paper = results.paper
     records = f"../../benchmarks/results/papers/{paper.key}.jsonl"
     parts = [f"# {paper.title}", f"{paper.source}. {HEAD.format(records=records)}"]
-    parts.append("## Reading\n\n" + "\n".join(f"- {line}" for line in paper.reading(results)))
+    parts.append("## Reading\n\n" + "\n".join(f"- {line}" for line in [*paper.reading(results), _how_much(results)]))
     for table in paper.tables:
         if results.cases(table):
             parts += _table_section(results, table)
     parts += [*_shortfalls(results), *_certificates(results)]
     return "\n\n".join(parts) + "\n"
+
+
+def _how_much(results: Results) -> str:
+    """How many splits there are, so that nobody takes "not different" for "equal"."""
+    pairs = [(table, case) for table in results.paper.tables if table.splits > 1 for case in table.cases]
+    counts = [len(results.splits(table, case)) if case in results.cases(table) else 0 for table, case in pairs]
+    single, none = counts.count(1), counts.count(0)
+    return (
+        f"How much this rests on: of {len(counts)} pairs of a table and a data set {none} have not been run and {single} have "
+        f"a single split, which no test can use; the others have up to {max(counts)} splits. So few splits show large "
+        'differences only: "not different" does not mean equal. `python -m benchmarks papers run` adds splits within the budgets.'
+    )
 
 
 # -- a table -------------------------------------------------------------------------------------------------------------
