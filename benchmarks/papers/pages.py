@@ -56,9 +56,10 @@ def _how_much(results: Results) -> str:
     counts = [len(results.splits(table, case)) if case in results.cases(table) else 0 for table, case in pairs]
     single, none = counts.count(1), counts.count(0)
     return (
-        f"How much this rests on: of {len(counts)} pairs of a table and a data set {none} have not been run and {single} have "
-        f"a single split, which no test can use; the others have up to {max(counts)} splits. So few splits show large "
-        'differences only: "not different" does not mean equal. `python -m benchmarks papers run` adds splits within the budgets.'
+        f"How much this rests on: of {len(counts)} pairs of a table and a data set {none} have not been run and {single} "
+        f"have a single split, which no test can use; the others have up to {max(counts)} splits. So few splits show large "
+        'differences only: "not different" does not mean equal. `python -m benchmarks papers run` adds splits within the '
+        "budgets."
     )
 
 
