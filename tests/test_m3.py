@@ -288,3 +288,11 @@ def test_dual_ascent_with_a_class_metric_starts_warm(monkeypatch):
         assert warm.certificate_.status == "optimal"
         assert warm.objective_ == pytest.approx(cold.objective_, rel=3e-5)
     assert warm.fit(X, y).n_iter_ <= 2
+
+
+def test_a_warm_start_that_interior_points_end_keeps_the_better_machine(iris):
+    X, y = iris
+    warm = M3SVC(C=100.0, p=1, tol=1e-2, warm_start=True, random_state=0).fit(X[1::2], y[1::2])
+    warm.set_params(C=1e4).fit(X[1::2], y[1::2])
+    assert warm.certificate_.status == "optimal" and warm.certificate_.rel_gap <= 1e-2
+    assert warm.objective(X[1::2], y[1::2]) == pytest.approx(warm.certificate_.primal, rel=1e-6)

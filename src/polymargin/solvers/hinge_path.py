@@ -24,7 +24,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Solution
 from polymargin.solvers.newton_system import LARGEST_MATRIX, NewtonSystem, StarCurvature, assembled
-from polymargin.solvers.pair_iterate import PairIterate, PairStart, solution_of
+from polymargin.solvers.pair_iterate import PairIterate, PairStart, solution_of, with_better_machine
 from polymargin.solvers.primal_newton import stacked_gradient
 
 Array = NDArray[np.float64]
@@ -96,16 +96,17 @@ class _Interior(PairIterate):
 
 def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
     """Solves `problem` until ``ledger.tol`` is certified; also returns the multipliers (n, c) of the end."""
-    used = 0
+    used, warm = 0, None
     if start is not None:
-        now = _Interior(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
-        status, used = _follow_warm(now, start, ledger, max_iter)
+        warm = _Interior(problem, Design(problem.X, problem.cost, problem.fit_intercept, rotate=False))
+        status, used = _follow_warm(warm, start, ledger, max_iter)
         if ledger.done or used >= max_iter:
-            return solution_of(now, ledger, used, status)
+            return solution_of(warm, ledger, used, status)
     now = _Interior(problem, Design(problem.X, problem.cost, problem.fit_intercept, _worth_rotating(problem)))
     now.start_cold()
     status, n_iter = _follow(now, ledger, max_iter - used)
-    return solution_of(now, ledger, used + n_iter, status)
+    solution, multipliers = solution_of(now, ledger, used + n_iter, status)
+    return with_better_machine(solution, warm, ledger.tol), multipliers
 
 
 def _worth_rotating(problem: Problem) -> bool:

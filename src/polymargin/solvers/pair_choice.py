@@ -13,7 +13,7 @@ from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Solution
 from polymargin.solvers.hinge_path import hinge_path
 from polymargin.solvers.newton_system import LARGEST_MATRIX
-from polymargin.solvers.pair_iterate import Array, PairIterate, PairStart, solution_of
+from polymargin.solvers.pair_iterate import Array, PairIterate, PairStart, solution_of, with_better_machine
 from polymargin.solvers.pair_weighted import pair_weighted_ascent, suits
 
 _FEW_OPERATIONS = 1e9  # of a whole fit by interior points
@@ -30,6 +30,7 @@ def solve_pairs(
     Where the ascent crawls, as it does with few features and a large C, interior points take over.
     """
     used, small = 0, _is_small(problem)
+    now: PairIterate | None = None
     if suits(problem) and not (small and ledger.tol < _EXACT):
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
         epochs = min(max_iter, _FEW_EPOCHS) if small else max_iter
@@ -41,8 +42,8 @@ def solve_pairs(
             return solution_of(now, ledger, used, "max_iter")
         start = None  # the ascent used it up
     solution, multipliers = hinge_path(problem, ledger, max_iter=max_iter - used, start=start)
-    total = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
-    return solution._replace(certificate=total), multipliers
+    end = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
+    return with_better_machine(solution._replace(certificate=end), now, ledger.tol), multipliers
 
 
 def _is_small(problem: Problem) -> bool:

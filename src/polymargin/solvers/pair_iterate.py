@@ -128,12 +128,25 @@ def _refined(F: Callable[[float], float], best: float, at: float) -> tuple[float
 
 def solution_of(now: PairIterate, ledger: Ledger, n_iter: int, status: str) -> tuple[Solution, Array]:
     """The best machine of the iterate with its multipliers, sparse and as they are."""
+    machine = best_machine(now)
+    ledger.primal = machine.primal  # even if an earlier iterate was better: see with_better_machine
+    return Solution(machine, _sparse(now), ledger.close(n_iter, status)), now.A
+
+
+def with_better_machine(solution: Solution, earlier: PairIterate | None, tol: float) -> Solution:
+    """The solution with an earlier iterate's machine if that is better: the bound holds for all machines alike."""
+    if earlier is None or earlier.best is None or earlier.best[0] >= solution.machine.primal:
+        return solution
+    machine = best_machine(earlier)
+    return solution._replace(machine=machine, certificate=solution.certificate.of_primal(machine.primal, tol))
+
+
+def best_machine(now: PairIterate) -> Machine:
+    """The best machine of the iterate so far."""
     assert now.best is not None
     primal, V = now.best
-    ledger.primal = primal  # of this machine, even if a warm start saw a better one
     W, b = now.design.machine(V)
-    W -= W.mean(axis=1, keepdims=True)
-    return Solution(Machine(W, b - b.mean(), primal), _sparse(now), ledger.close(n_iter, status)), now.A
+    return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), primal)
 
 
 def _sparse(now: PairIterate) -> SparseDuals:
