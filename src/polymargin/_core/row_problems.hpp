@@ -69,7 +69,8 @@ struct Assessment {
     double gap, violation;
 };
 
-// Marks of row problems: class scales beta_k; a metric between the classes; a squared loss, which adds (sum_l a_l)^2 / (4 u) to the dual's quadratic.
+// Marks of row problems: class scales beta_k; a metric between the classes; a squared loss, which adds (sum_l a_l)^2 / (4 u)
+// to the dual's quadratic.
 struct WithClassScales {};
 struct WithClassMetric {};
 struct WithSquaredLoss {};

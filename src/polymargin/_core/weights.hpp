@@ -252,15 +252,12 @@ private:
 
     double metric_norm() const {
         const Size c = sums_.size();
-        std::vector<double> w(c);
+        std::vector<double> w(c), Lw(c);
         double sum = 0.0;
         for (Size j = 0; j < rows_.n_features(); ++j) {
             for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
-            for (Size k = 0; k < c; ++k) {
-                double inner = 0.0;
-                for (Size l = 0; l < c; ++l) inner += metric_.L[k * c + l] * w[l];
-                sum += w[k] * inner;
-            }
+            ClassMetric::apply(metric_.L, w.data(), c, Lw.data());
+            for (Size k = 0; k < c; ++k) sum += w[k] * Lw[k];
         }
         return sum;
     }

@@ -19,9 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import half_square
@@ -35,6 +33,7 @@ from polymargin.solvers.dual_ascent import (
     WarmStart,
     best_multiple,
     centre_and_spread,
+    native_loop,
 )
 from polymargin.solvers.flows import balancing_factors
 
@@ -176,13 +175,10 @@ class _Ascent:
 
 
 def _open_loop(problem: Problem, seed: int) -> Any:
-    X, name = problem.X, problem.loss.scaled_row_problem
+    name = problem.loss.scaled_row_problem
     if name is None or not isinstance(problem.penalty, BlockNorm):
         raise TypeError(
             f"class-weighted ascent needs a loss with a scaled row sub-problem and a block norm; got the loss "
             f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
         )
-    if not sparse.issparse(X):
-        return native.dense(name, X, problem.y, problem.cost, problem.n_classes, False, seed)
-    arrays = (X.data, X.indices, X.indptr)
-    return native.csr(name, *arrays, X.shape[1], problem.y, problem.cost, problem.n_classes, True, seed)
+    return native_loop(name, problem.X, problem, seed)

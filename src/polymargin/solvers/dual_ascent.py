@@ -97,12 +97,16 @@ def open_loop(problem: Problem, seed: int) -> Any:
             f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
             f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
         )
-    X, name = problem.X, problem.loss.row_problem
+    return native_loop(problem.loss.row_problem, problem.X, problem, seed)
+
+
+def native_loop(name: str, X: Any, problem: Problem, seed: int) -> Any:
+    """The native loop of a row problem on rows X with the targets and costs of `problem`."""
+    arguments = (problem.y, problem.cost, problem.n_classes)
     if not sparse.issparse(X):
-        return native.dense(name, X, problem.y, problem.cost, problem.n_classes, False, seed)
+        return native.dense(name, X, *arguments, False, seed)
     # Waiting times pay on sparse rows, where few rows matter at a time; on dense data they cost more than they save.
-    arrays = (X.data, X.indices, X.indptr)
-    return native.csr(name, *arrays, X.shape[1], problem.y, problem.cost, problem.n_classes, True, seed)
+    return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
 
 
 def _without_intercept(

@@ -26,6 +26,7 @@ from scipy import sparse
 from polymargin._core import native
 from polymargin.certificate import Certificate, Ledger
 from polymargin.problem import Problem
+from polymargin.solvers.choice import sparse_duals
 from polymargin.solvers.dual_ascent import SparseDuals, WarmStart
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.gram_rows import GramRows, Rows
@@ -191,10 +192,7 @@ class _State:
         return t * total - 0.5 * t * t * squared_norm
 
     def duals(self) -> SparseDuals:
-        rows, classes = np.nonzero(self.a)
-        starts = np.zeros(self.n + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=self.n), out=starts[1:])
-        return SparseDuals(starts, classes.astype(np.int32), self.a[rows, classes])
+        return sparse_duals(self.a)
 
 
 def _worst(rows: Rows, gaps: Array, count: int) -> Rows:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
+from polymargin.solvers.choice import sparse_duals
 from polymargin.solvers.design import Design
-from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals
+from polymargin.solvers.dual_ascent import Machine, Solution
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.lower_bound import lower_bound
 
@@ -130,7 +131,7 @@ def solution_of(now: PairIterate, ledger: Ledger, n_iter: int, status: str) -> t
     """The best machine of the iterate with its multipliers, sparse and as they are."""
     machine = best_machine(now)
     ledger.primal = machine.primal  # even if an earlier iterate was better: see with_better_machine
-    return Solution(machine, _sparse(now), ledger.close(n_iter, status)), now.A
+    return Solution(machine, sparse_duals(np.where(now.support(), now.A, 0.0)), ledger.close(n_iter, status)), now.A
 
 
 def with_better_machine(solution: Solution, earlier: PairIterate | None, tol: float) -> Solution:
@@ -147,11 +148,3 @@ def best_machine(now: PairIterate) -> Machine:
     primal, V = now.best
     W, b = now.design.machine(V)
     return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), primal)
-
-
-def _sparse(now: PairIterate) -> SparseDuals:
-    kept = now.support()
-    starts = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept.sum(axis=1), out=starts[1:])
-    rows, classes = np.nonzero(kept)
-    return SparseDuals(starts, classes.astype(np.int32), now.A[rows, classes])

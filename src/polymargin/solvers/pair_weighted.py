@@ -23,12 +23,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.penalties.pairwise import PairwiseDistances, pair_indices
-from polymargin.solvers.dual_ascent import Anderson
+from polymargin.solvers.choice import sparse_duals
+from polymargin.solvers.dual_ascent import Anderson, native_loop
 from polymargin.solvers.pair_face import newton_on_pairs
 from polymargin.solvers.pair_iterate import PairIterate, PairStart
 
@@ -134,15 +133,13 @@ class _Ascent:
                 bound = self._certify(ledger, W, model)
                 if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
                     return
-                wait = _CHECK_EVERY
+                next_check = moves + _CHECK_EVERY
                 if ledger.gap <= _FACE_FROM * ledger.primal:
                     if self._newton(ledger, bound):
                         if ledger.done:
                             return
-                        next_check = moves + _CHECK_EVERY
                         continue
-                    wait = max(wait, moves // 2)  # too early: these steps are as dear as many epochs
-                next_check = moves + wait
+                    next_check = moves + max(_CHECK_EVERY, moves // 2)  # too early: as dear as many epochs
             if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
                 self._move(W, Z)
             else:
@@ -150,12 +147,7 @@ class _Ascent:
 
     def _open(self) -> None:
         design, problem = self.now.design, self.now.problem
-        X, arguments = design.X, (problem.y, problem.cost, problem.n_classes)
-        if sparse.issparse(X):
-            arrays = (X.data, X.indices, X.indptr, X.shape[1])
-            self.loop = native.csr("metric_weston_watkins", *arrays, *arguments, True, self.seed)
-        else:
-            self.loop = native.dense("metric_weston_watkins", np.ascontiguousarray(X), *arguments, False, self.seed)
+        self.loop = native_loop("metric_weston_watkins", design.X, problem, self.seed)
         self.loop.change_metric(self.metric.L, self.metric.P, 1.0)
         if problem.fit_intercept:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
@@ -183,11 +175,7 @@ class _Ascent:
 
     def _load(self, A: Array, b: Array) -> None:
         """Duals and offsets into a loop that has none yet."""
-        kept = A > 0.0
-        starts = np.zeros(len(A) + 1, dtype=np.int64)
-        np.cumsum(kept.sum(axis=1), out=starts[1:])
-        rows, classes = np.nonzero(kept)
-        self.loop.set_duals(starts, classes.astype(np.int32), np.minimum(A, self.now.cost[:, None])[rows, classes])
+        self.loop.set_duals(*sparse_duals(np.minimum(A, self.now.cost[:, None])))
         if self.now.problem.fit_intercept:
             self.loop.move_centre(b + self.now.design.mean @ self.loop.weights())
 
