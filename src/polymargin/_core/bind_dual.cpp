@@ -166,14 +166,12 @@ void bind_dual(nb::module_& m) {
                  self.rescale(scales.data(), squared_norms.data());
              }, "scales"_a, "squared_norms"_a)
         .def("change_metric",
-             [](DualAscent& self, Matrix<double> L, Matrix<double> P, double t) {
-                 for (const auto& matrix : {L, P}) {
-                     if (matrix.shape(0) != self.n_classes() || matrix.shape(1) != self.n_classes()) {
-                         throw std::invalid_argument("the metric has another shape than (n_classes, n_classes)");
-                     }
+             [](DualAscent& self, Matrix<double> P, double t) {
+                 if (P.shape(0) != self.n_classes() || P.shape(1) != self.n_classes()) {
+                     throw std::invalid_argument("the metric has another shape than (n_classes, n_classes)");
                  }
-                 self.change_metric(L.data(), P.data(), t);
-             }, "L"_a, "P"_a, "t"_a)
+                 self.change_metric(P.data(), t);
+             }, "P"_a, "t"_a)
         .def("duals",
              [](const DualAscent& self) {
                  const SparseDuals duals = self.duals();

@@ -42,7 +42,7 @@ public:
     virtual std::vector<double> intercepts() const = 0;
     virtual void start_intercept(const double* means, double inverse_rho) = 0;
     virtual void set_base(const double* W0, double constant) = 0;  // W0 (d, c)
-    virtual const std::vector<double>& sums() const = 0;
+    virtual std::vector<double> sums() const = 0;  // with a metric P times them
     virtual const std::vector<double>& centre() const = 0;
     virtual void move_centre(const double* to) = 0;
     virtual std::vector<double> flows() const = 0;
@@ -50,7 +50,7 @@ public:
     virtual DualTotals totals_of(const double* factors, const Poll& poll) const = 0;
     virtual std::vector<double> squared_norms() const = 0;
     virtual void rescale(const double* scales, const double* squared_norms) = 0;
-    virtual void change_metric(const double* L, const double* P, double t) = 0;  // both (c, c)
+    virtual void change_metric(const double* P, double t) = 0;  // (c, c)
     virtual SparseDuals duals() const = 0;
     virtual void set_duals(const std::int64_t* starts, const Index* classes, const double* values) = 0;
     virtual Size n_features() const = 0;
@@ -72,13 +72,7 @@ public:
     Size n_features() const override { return state().rows.n_features(); }
     Size n_classes() const override { return state().rows.n_classes(); }
 
-    std::vector<double> weights() const override {
-        std::vector<double> out(n_features() * n_classes());
-        for (Size j = 0, at = 0; j < n_features(); ++j) {
-            for (Size k = 0; k < n_classes(); ++k) out[at++] = state().weights.weight(j, k);
-        }
-        return out;
-    }
+    std::vector<double> weights() const override { return state().weights.weights(); }
     std::vector<double> intercepts() const override {
         std::vector<double> out(n_classes());
         for (Size k = 0; k < n_classes(); ++k) out[k] = state().weights.intercept(k);
@@ -89,7 +83,7 @@ public:
         loop_.state().start_intercept(means, inverse_rho);
     }
     void set_base(const double* W0, double constant) override { loop_.state().set_base(W0, constant); }
-    const std::vector<double>& sums() const override { return state().weights.sums(); }
+    std::vector<double> sums() const override { return state().weights.pulls_of_sums(); }
     const std::vector<double>& centre() const override { return state().weights.centre(); }
     void move_centre(const double* to) override { loop_.state().move_centre(to); }
     std::vector<double> flows() const override { return state().flows(); }
@@ -111,9 +105,9 @@ public:
         }
     }
 
-    void change_metric(const double* L, const double* P, double t) override {
+    void change_metric(const double* P, double t) override {
         if constexpr (has_class_metric<Problem>) {
-            loop_.state().template change_metric<Problem>(L, P, t);
+            loop_.state().template change_metric<Problem>(P, t);
             loop_.restore();
         } else {
             throw std::logic_error("this row problem has no class metric");

@@ -44,9 +44,11 @@ public:
         visits_.reserve(n_);
         if constexpr (has_class_scales<Problem>) state_.scales.assign(c_, 1.0);
         if constexpr (has_class_metric<Problem>) {
-            state_.metric.L.assign(c_ * c_, 0.0);
-            for (Size k = 0; k < c_; ++k) state_.metric.L[k * c_ + k] = 1.0;
-            state_.metric.P = state_.metric.L;
+            state_.metric.P.assign(c_ * c_, 0.0);
+            for (Size k = 0; k < c_; ++k) state_.metric.P[k * c_ + k] = 1.0;
+            inner_.resize(padded(c_));
+            ahead_.resize(padded(c_));
+            for (Size k = 0; k < c_; ++k) all_classes_.push_back(static_cast<Index>(k));
         }
         state_.squared = has_squared_loss<Problem>;
     }
@@ -107,7 +109,13 @@ private:
             if (k + 1 < visits_.size()) state_.rows.prefetch(visits_[k + 1]);
             if ((k & 63) == 0) poll();
             const Size i = visits_[k];
+            if constexpr (reads_ahead) {
+                if (k % 2 == 0) read_two(i, k + 1 < visits_.size() ? visits_[k + 1] : i);
+            }
             const Assessment seen = visit(i);
+            if constexpr (reads_ahead) {
+                if (k % 2 == 0) std::swap(inner_, ahead_);
+            }
             row_gap_[i] = static_cast<float>(seen.gap);
             estimate += seen.gap;
             violation_sum += seen.violation;
@@ -201,14 +209,18 @@ private:
         const bool with_target = slot.target_active;
         const Size wanted = row.count + (with_target ? 1 : 0);
         row.classes[row.count] = state_.y[i];
-        state_.weights.scores(i, row.classes, wanted, row.g);
+        scores(i, row.classes, wanted, row.g);
         row.g_target = with_target ? row.g[row.count] - 1.0 : 0.0;
         return row;
     }
 
     void look_at_every_class(Size i, const DualRows::Slot& slot, RowView& row) {
         const Index y = state_.y[i];
-        state_.weights.all_scores(i, every_.data());
+        if constexpr (reads_ahead) {
+            state_.weights.metric_scores(i, all_classes_.data(), c_, inner_.data(), every_.data());
+        } else {
+            state_.weights.all_scores(i, every_.data());
+        }
         for (Index k = 0; k < static_cast<Index>(c_); ++k) {
             if (k == y) continue;
             row.classes[row.count] = k;
@@ -221,6 +233,21 @@ private:
             row.a[label - (label > y ? 1 : 0)] = a[k];
         }
         row.g_target = every_[static_cast<Size>(y)] - 1.0;
+    }
+
+    void scores(Size i, const Index* classes, Size count, double* out) {
+        if constexpr (reads_ahead) {
+            state_.weights.metric_scores(i, classes, count, inner_.data(), out);
+        } else {
+            state_.weights.scores(i, classes, count, out);
+        }
+    }
+
+    // With a metric a row's scores take all class vectors. Two rows share one pass over them; the step of the first is added
+    // to the inner products of the second when it is taken.
+    void read_two(Size i, Size next) {
+        state_.weights.inner_products(i, next, inner_.data(), ahead_.data());
+        with_next_ = next == i ? 0.0 : state_.rows.dot_rows(i, next);
     }
 
     // Applies the step next - a to the weights and the dual value.
@@ -246,6 +273,9 @@ private:
         if constexpr (has_class_metric<Problem>) squares = metric_square(m);
         state_.dual += gain - 0.5 * (has_class_scales<Problem> ? 1.0 : row.q) * squares;
         state_.weights.add(i, moved_.data(), steps_.data(), m);
+        if constexpr (reads_ahead) {
+            for (Size k = 0; k < m; ++k) ahead_[static_cast<Size>(moved_[k])] += with_next_ * steps_[k];
+        }
     }
 
     // steps' P steps of the first m steps
@@ -301,8 +331,12 @@ private:
     double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
 
     static constexpr Size widest_ = 64;  // classes a row moves at a time
+    static constexpr bool reads_ahead = has_class_metric<Problem> && !Rows::sparse;
 
     // one row's workspace
+    double with_next_ = 0.0;
+    std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors
+    std::vector<Index> all_classes_;
     std::vector<Size> order_;
     std::vector<Index> classes_, moved_, parked_;
     std::vector<double> a_, g_, next_, scratch_, every_, steps_;

@@ -94,10 +94,10 @@ struct DualState {
         }
     }
 
-    // New metric (L, P), duals multiplied by t, or by less if they would leave their bounds, and vectors turned to those of the
-    // new duals and metric. Rows must look at every class again.
+    // New metric, by its inverse P, and duals multiplied by t, or by less if they would leave their bounds. Rows must look at
+    // every class again.
     template <class Problem>
-    void change_metric(const double* L, const double* P, double t) {
+    void change_metric(const double* P, double t) {
         const Size c = n_classes();
         for (Size i = 0; i < n_rows() && t > 1.0; ++i) {
             const auto& slot = duals.slot(i);
@@ -105,19 +105,12 @@ struct DualState {
             for (double& value : a) value *= t;
             t = std::max(1.0, t * Problem::room(a.data(), a.size(), cost[i]));
         }
-        std::vector<double> turn(c * c, 0.0);  // t L_old P_new
-        for (Size k = 0; k < c; ++k) {
-            for (Size l = 0; l < c; ++l) {
-                for (Size m = 0; m < c; ++m) turn[k * c + m] += t * metric.L[k * c + l] * P[l * c + m];
-            }
-        }
-        weights.transform(turn.data());
+        weights.multiply(t);
         for (Size i = 0; i < n_rows(); ++i) {
             const auto& slot = duals.slot(i);
             double* a = duals.values(slot);
             for (Index k = 0; k < slot.count; ++k) a[k] = std::min(t * a[k], cost[i]);
         }
-        metric.L.assign(L, L + c * c);
         metric.P.assign(P, P + c * c);
         refresh_dual();
     }
@@ -176,8 +169,7 @@ struct DualState {
     // constant + sum_i sum_l a_il - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
     void refresh_dual() {
         dual = constant + dual_sum() - 0.5 * weights.proximal_norm();
-        const std::vector<double> sums = weights.dual_sums();
-        for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * sums[k];
+        for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * weights.sums()[k];
     }
 
     void move_centre(const double* to) {

@@ -19,8 +19,12 @@
 // so that new scales cost c numbers, not a pass over the vectors.
 //
 // With a class metric (the penalty is 1/2 tr(W L W') for a matrix L between the classes, P its inverse on the vectors of sum 0)
-// steps tau of the duals enter as P tau, and the proximal term of b has the metric rho L: everything above holds with P tau in
-// place of tau, so that sums() are P s.
+// the vectors v_k stay sums of rows too, and the proximal term of b has the metric rho L:
+//
+//   w_k      = sum_l P_kl (v_l - s_l m)
+//   score_ik = sum_l P_kl (v_l . x_i + s_l (|m|^2 - p_i + 1/rho) - t_l) + centre_k
+//
+// A row's step touches few vectors, its scores need all of them: reading is cheaper than writing.
 //
 // A shifted machine, 1/2 |W - W0|^2 instead of 1/2 |W|^2, starts its vectors at the base W0 instead of 0; the rest is the same.
 #pragma once
@@ -59,19 +63,24 @@ struct Intercept {
 
 using ClassScales = std::vector<double>;  // beta_k > 0, or empty: all 1
 
-// L and P, both (c, c), or empty: both the identity
+// P (c, c), or empty: the identity
 struct ClassMetric {
-    std::vector<double> L, P;
+    std::vector<double> P;
 
     bool on() const { return !P.empty(); }
 
-    // out = A v for a symmetric A
-    static void apply(const std::vector<double>& A, const double* v, Size c, double* out) {
-        for (Size k = 0; k < c; ++k) {
-            double sum = 0.0;
-            for (Size l = 0; l < c; ++l) sum += A[k * c + l] * v[l];
-            out[k] = sum;
-        }
+    // (P v)_k
+    double apply(Size k, const double* v, Size c) const {
+        const double* row = P.data() + k * c;
+        double sum = 0.0;
+        for (Size l = 0; l < c; ++l) sum += row[l] * v[l];
+        return sum;
+    }
+
+    std::vector<double> apply(const std::vector<double>& v) const {
+        std::vector<double> out(v.size());
+        for (Size k = 0; k < v.size(); ++k) out[k] = apply(k, v.data(), v.size());
+        return out;
     }
 };
 
@@ -103,6 +112,12 @@ public:
     // `out` has room for the padded number of classes.
     void all_scores(Size i, double* out) const {
         rows_.all_scores(V_.data(), i, out);
+        if (metric_.on()) {
+            std::vector<double> inner(out, out + sums_.size());
+            centre_inner(i, inner.data());
+            for (Size k = 0; k < inner.size(); ++k) out[k] = metric_score(k, inner.data());
+            return;
+        }
         if (!scales_.empty()) {
             for (Size k = 0; k < scales_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
             return;
@@ -115,6 +130,10 @@ public:
 
     // for threads: `every` is room for the padded number of classes
     void scores(Size i, const Index* classes, Size count, double* out, double* every) const {
+        if (metric_.on()) {
+            rows_.all_scores(V_.data(), i, every);
+            return metric_scores(i, classes, count, every, out);
+        }
         rows_.scores(V_.data(), i, classes, count, out, every);
         if (!scales_.empty()) {
             for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
@@ -124,35 +143,32 @@ public:
         for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
     }
 
-    // v_k += step_k x_i, with a metric v += P step x_i
+    // x_i . v_k and x_j . v_k of all classes at once: the vectors are read from the caches half as often
+    void inner_products(Size i, Size j, double* of_i, double* of_j) const { rows_.all_scores(V_.data(), i, j, of_i, of_j); }
+
+    // Scores of some classes with a metric, given the inner products with all vectors, which are overwritten.
+    void metric_scores(Size i, const Index* classes, Size count, double* inner, double* out) const {
+        centre_inner(i, inner);
+        for (Size k = 0; k < count; ++k) out[k] = metric_score(static_cast<Size>(classes[k]), inner);
+    }
+
+    // v_k += step_k x_i
     void add(Size i, const Index* classes, const double* steps, Size count) {
-        if (metric_.on()) return add_all(i, spread(classes, steps, count));
-        add_some(i, classes, steps, count);
+        rows_.add(V_.data(), i, classes, steps, count, every_.data());
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) {
+            sums_[static_cast<Size>(classes[k])] += steps[k];
+            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+        }
     }
 
-    // A new metric from an old one: v <- v M, with t P_new tau = (P_old tau) M.
-    void transform(const double* M) {
-        const Size c = sums_.size();
-        std::vector<double> from(c), to(c);
-        const auto turn = [&](auto&& at) {
-            for (Size k = 0; k < c; ++k) from[k] = at(k);
-            std::fill(to.begin(), to.end(), 0.0);
-            for (Size l = 0; l < c; ++l) {
-                for (Size k = 0; k < c; ++k) to[k] += from[l] * M[l * c + k];
-            }
-            for (Size k = 0; k < c; ++k) at(k) = to[k];
-        };
-        for (Size j = 0; j < rows_.n_features(); ++j) turn([&](Size k) -> double& { return V_[rows_.weight_position(j, k)]; });
-        turn([&](Size k) -> double& { return sums_[k]; });
-        turn([&](Size k) -> double& { return means_[k]; });
-    }
-
-    // sums of the duals themselves, whatever the metric
-    std::vector<double> dual_sums() const {
-        if (!metric_.on()) return sums_;
-        std::vector<double> out(sums_.size());
-        ClassMetric::apply(metric_.L, sums_.data(), sums_.size(), out.data());
-        return out;
+    // v <- t v
+    void multiply(double t) {
+        for (Size k = 0; k < V_.size(); ++k) V_[k] *= t;
+        for (Size k = 0; k < sums_.size(); ++k) {
+            sums_[k] *= t;
+            means_[k] *= t;
+        }
     }
 
     // self += t * direction; the centre stands still
@@ -192,11 +208,12 @@ public:
     // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
     double proximal_norm() const {
         double sum = squared_norm();
-        const std::vector<double> duals = dual_sums();
-        for (Size k = 0; k < sums_.size(); ++k) sum += intercept_.inverse_rho * sums_[k] * duals[k];
+        const std::vector<double> pulls = pulls_of_sums();
+        for (Size k = 0; k < sums_.size(); ++k) sum += intercept_.inverse_rho * sums_[k] * pulls[k];
         return sum;
     }
 
+    // for a metric see `weights`
     double weight(Size feature, Size k) const {
         const double v = V_[rows_.weight_position(feature, k)];
         return (intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v) * scale(k);
@@ -205,9 +222,31 @@ public:
     // b in the user's coordinates
     double intercept(Size k) const {
         if (!intercept_.on) return 0.0;
+        if (metric_.on()) {
+            double b = centre_[k];
+            for (Size l = 0; l < sums_.size(); ++l) {
+                const double w_dot_mean = means_[l] - sums_[l] * intercept_.mean_norm;
+                b += metric_.P[k * sums_.size() + l] * (sums_[l] * intercept_.inverse_rho - w_dot_mean);
+            }
+            return b;
+        }
         const double w_dot_mean = means_[k] - sums_[k] * intercept_.mean_norm;
         return centre_[k] + sums_[k] * intercept_.inverse_rho - scale(k) * w_dot_mean;
     }
+
+    // W (d, c)
+    std::vector<double> weights() const {
+        const Size c = sums_.size();
+        std::vector<double> out(rows_.n_features() * c), w(c);
+        for (Size j = 0; j < rows_.n_features(); ++j) {
+            for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
+            for (Size k = 0; k < c; ++k) out[j * c + k] = metric_.on() ? metric_.apply(k, w.data(), c) : w[k];
+        }
+        return out;
+    }
+
+    // what one unit of 1/rho adds to the offsets: s, with a metric P s
+    std::vector<double> pulls_of_sums() const { return metric_.on() ? metric_.apply(sums_) : sums_; }
 
     std::vector<double>& centre() { return centre_; }
     const std::vector<double>& centre() const { return centre_; }
@@ -223,44 +262,25 @@ public:
     double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
 
 private:
-    void add_some(Size i, const Index* classes, const double* steps, Size count) {
-        rows_.add(V_.data(), i, classes, steps, count, every_.data());
-        if (!intercept_.on) return;
-        for (Size k = 0; k < count; ++k) {
-            sums_[static_cast<Size>(classes[k])] += steps[k];
-            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
-        }
-    }
-
-    // P steps
-    const double* spread(const Index* classes, const double* steps, Size count) {
-        const Size c = sums_.size();
-        spread_.assign(padded(c), 0.0);
-        for (Size j = 0; j < count; ++j) {
-            const double* column = metric_.P.data() + static_cast<Size>(classes[j]) * c;
-            for (Size k = 0; k < c; ++k) spread_[k] += steps[j] * column[k];
-        }
-        return spread_.data();
-    }
-
-    void add_all(Size i, const double* steps) {
-        if (all_.empty()) {
-            for (Size k = 0; k < sums_.size(); ++k) all_.push_back(static_cast<Index>(k));
-        }
-        add_some(i, all_.data(), steps, all_.size());
-    }
-
     double metric_norm() const {
         const Size c = sums_.size();
-        std::vector<double> w(c), Lw(c);
+        std::vector<double> v(c);
         double sum = 0.0;
         for (Size j = 0; j < rows_.n_features(); ++j) {
-            for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
-            ClassMetric::apply(metric_.L, w.data(), c, Lw.data());
-            for (Size k = 0; k < c; ++k) sum += w[k] * Lw[k];
+            for (Size k = 0; k < c; ++k) v[k] = weight(j, k);
+            for (Size k = 0; k < c; ++k) sum += v[k] * metric_.apply(k, v.data(), c);
         }
         return sum;
     }
+
+    // v_k . x_i with what centring and the intercept add
+    void centre_inner(Size i, double* inner) const {
+        if (!intercept_.on) return;
+        const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
+        for (Size k = 0; k < sums_.size(); ++k) inner[k] += sums_[k] * reach - means_[k];
+    }
+
+    double metric_score(Size k, const double* inner) const { return metric_.apply(k, inner, sums_.size()) + centre_[k]; }
 
     double scale(Size k) const { return scales_.empty() ? 1.0 : scales_[k]; }
 
@@ -277,8 +297,7 @@ private:
     const ClassMetric& metric_;
     Buffer V_;
     std::vector<double> sums_, means_, centre_;
-    std::vector<double> every_, spread_;
-    std::vector<Index> all_;
+    std::vector<double> every_;
 };
 
 }  // namespace polymargin

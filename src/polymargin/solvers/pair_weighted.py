@@ -148,7 +148,7 @@ class _Ascent:
     def _open(self) -> None:
         design, problem = self.now.design, self.now.problem
         self.loop = native_loop("metric_weston_watkins", design.X, problem, self.seed)
-        self.loop.change_metric(self.metric.L, self.metric.P, 1.0)
+        self.loop.change_metric(self.metric.P, 1.0)
         if problem.fit_intercept:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
         self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
@@ -190,7 +190,7 @@ class _Ascent:
         metric.set(point[:m])
         norm = float((Z * (Z @ metric.P)).sum())
         multiple = loop.dual_sum / norm if norm > 0.0 else 1.0
-        loop.change_metric(metric.L, metric.P, float(np.clip(multiple, 1.0 / _STRETCH, _STRETCH)))
+        loop.change_metric(metric.P, float(np.clip(multiple, 1.0 / _STRETCH, _STRETCH)))
         if free:
             loop.move_centre(np.ascontiguousarray(point[m:]))
         self._extrapolate_centre = Anderson()
