@@ -138,6 +138,14 @@ def take_step(
     dual: float,
 ) -> None: ...
 def hinge_value(S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], t: float) -> float: ...
+def pair_matrix(
+    K: _Scores,
+    rows: NDArray[np.int32],
+    own: NDArray[np.int32],
+    rivals: NDArray[np.int32],
+    P: NDArray[np.float64],
+    M: NDArray[np.float64],
+) -> None: ...
 def star_product(omega: _Scores, y: NDArray[np.int32], V: _Scores) -> None: ...
 def pairwise_logistic(
     S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], T: _Scores, omega: _Scores

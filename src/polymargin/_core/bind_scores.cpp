@@ -8,6 +8,7 @@
 
 #include "binding_tools.hpp"
 #include "bindings.hpp"
+#include "pair_matrix.hpp"
 #include "score_kernels.hpp"
 
 using namespace nb::literals;
@@ -91,6 +92,18 @@ void bind_scores(nb::module_& m) {
                   return hinge_value(S.data(), y.data(), cost.data(), S.shape(0), S.shape(1), t, poll);
               });
           }, "S"_a, "y"_a, "cost"_a, "t"_a);
+    m.def("pair_matrix",
+          [](Matrix<double> K, Labels rows, Labels own, Labels rivals, Matrix<double> P, Array M) {
+              const Size n = M.shape(0);
+              if (K.shape(1) != K.shape(0) || P.shape(1) != P.shape(0) || M.shape(1) != n) {
+                  throw std::invalid_argument("matrices are not square");
+              }
+              check_labels(rows, n, K.shape(0));
+              check_labels(own, n, P.shape(0));
+              check_labels(rivals, n, P.shape(0));
+              const PairList pairs{rows.data(), own.data(), rivals.data(), n};
+              without_gil([&](const auto& poll) { pair_matrix(K.data(), K.shape(0), pairs, P.data(), P.shape(0), M.data(), poll); });
+          }, "K"_a, "rows"_a, "own"_a, "rivals"_a, "P"_a, "M"_a);
     m.def("star_product",
           [](Matrix<double> omega, Labels y, Array V) {
               same_shape(V, omega);

@@ -22,6 +22,40 @@ LARGEST_GRAM = 3000  # rows whose Gram matrix is formed as a whole
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 
 
+class KeptProducts:
+    """Inner products of some centred rows; more rows can join."""
+
+    def __init__(self, X: Any, mean: Array):
+        self._X, self._mean = X, mean
+        self._with_mean = np.asarray(X @ mean, dtype=np.float64) - 0.5 * float(mean @ mean)
+        self._at = np.full(X.shape[0], -1)
+        self._rows = np.empty(0, dtype=np.intp)
+        self._K = np.empty((0, 0))
+
+    def of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
+        """A matrix of inner products, some of it unused, and where the given rows are in it."""
+        new = np.unique(rows[self._at[rows] < 0])
+        if len(new):
+            m, n = len(self._rows), len(self._rows) + len(new)
+            if n > len(self._K):
+                K = np.empty((n + n // 8, n + n // 8))
+                K[:m, :m] = self._K[:m, :m]
+                self._K = K
+            self._rows = np.r_[self._rows, new]
+            self._at[new] = np.arange(m, n)
+            self._K[m:n, :n] = self._between(new, self._rows)
+            self._K[:m, m:n] = self._K[m:n, :m].T
+        return self._K, self._at[rows]
+
+    def _between(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> Array:
+        A, B = self._X[rows], self._X[others]
+        K = A @ A.T if len(rows) == len(others) else A @ B.T  # the first is a symmetric product, twice as fast
+        K = K.toarray() if sparse.issparse(K) else np.asarray(K, dtype=np.float64)
+        K -= self._with_mean[rows][:, None]
+        K -= self._with_mean[others]
+        return np.asarray(K)
+
+
 class Design:
     """Products with the (centred) rows and their transpose."""
 
@@ -113,13 +147,15 @@ class Design:
         return self._gram
 
     def gram_of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
-        """Inner products of centred rows among which are the given ones, and where these are."""
-        if self.n <= LARGEST_GRAM:
-            return self._gram, rows
-        distinct, at = np.unique(rows, return_inverse=True)
-        Z = self.X[distinct]
-        Z = (Z.toarray() if sparse.issparse(Z) else np.asarray(Z, dtype=np.float64)) - self.mean
-        return Z @ Z.T, at
+        """Inner products of centred rows among which are the given ones, and where these are.
+
+        They are kept: the next rows that are asked for are mostly the same.
+        """
+        return self._products.of(rows)
+
+    @cached_property
+    def _products(self) -> KeptProducts:
+        return KeptProducts(self.X, self.mean)
 
     @cached_property
     def _gram(self) -> Array:

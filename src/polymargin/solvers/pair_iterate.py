@@ -83,24 +83,29 @@ class PairIterate:
         R, offsets = penalty.value_along(W), penalty.offset_value(b)
         return lambda t: native.hinge_value(S, self.y, self.cost, t) + R(t) + t * t * offsets
 
-    def certify(self, ledger: Ledger, model: Any, n_iter: int) -> float:
-        """Adds the iterate's values to the ledger; returns its bound."""
+    def certify(self, ledger: Ledger, model: Any, n_iter: int, pulls: Array | None = None) -> float:
+        """Adds the iterate's values to the ledger; returns its bound. `pulls` are those of the multipliers, if known."""
         t, primal = self._best_multiple()
         if self.best is None or primal < self.best[0]:
             self.best = (primal, t * self.V)
-        bound = self._bound(self.A, model)
+        bound = self._bound(self.A, model, pulls)
         if self.design.fit_intercept and primal - bound > ledger.tol * primal and self.inexact:
             bound = max(bound, self._bound(self.balanced(), model))
         ledger.add(self.best[0], bound, n_iter)
         self.open = self.value - bound
         return bound
 
-    def _bound(self, A: Array, model: Any) -> float:
+    def _bound(self, A: Array, model: Any, pulls: Array | None = None) -> float:
+        gradient = -(self.pulls(A) if pulls is None else pulls)
+        longest = 1.0 / max(float((A.max(axis=1) / self.cost).max()), 1e-300)
+        return lower_bound(self.problem.penalty, model, self.design, gradient, float(A.sum()), longest)
+
+    def pulls(self, A: Array) -> Array:
+        """``Z' tau`` of the centred rows, stacked like the unknowns."""
         T = self.T
-        T[:] = A
-        T[self.own, self.y] = -A.sum(axis=1)
-        longest = 1.0 / max(float((A / self.cost[:, None]).max()), 1e-300)
-        return lower_bound(self.problem.penalty, model, self.design, self.design.adjoint(T), float(A.sum()), longest)
+        np.negative(A, out=T)
+        T[self.own, self.y] = A.sum(axis=1)
+        return self.design.adjoint(T)
 
     def balanced(self) -> Array:
         """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
