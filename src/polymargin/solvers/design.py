@@ -15,45 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin.solvers.row_products import KeptProducts, RowSpan
+
 Array = NDArray[np.float64]
 
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
 LARGEST_GRAM = 3000  # rows whose Gram matrix is formed as a whole
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
-
-
-class KeptProducts:
-    """Inner products of some centred rows; more rows can join."""
-
-    def __init__(self, X: Any, mean: Array):
-        self._X, self._mean = X, mean
-        self._with_mean = np.asarray(X @ mean, dtype=np.float64) - 0.5 * float(mean @ mean)
-        self._at = np.full(X.shape[0], -1)
-        self._rows = np.empty(0, dtype=np.intp)
-        self._K = np.empty((0, 0))
-
-    def of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
-        """A matrix of inner products, some of it unused, and where the given rows are in it."""
-        new = np.unique(rows[self._at[rows] < 0])
-        if len(new):
-            m, n = len(self._rows), len(self._rows) + len(new)
-            if n > len(self._K):
-                K = np.empty((n + n // 8, n + n // 8))
-                K[:m, :m] = self._K[:m, :m]
-                self._K = K
-            self._rows = np.r_[self._rows, new]
-            self._at[new] = np.arange(m, n)
-            self._K[m:n, :n] = self._between(new, self._rows)
-            self._K[:m, m:n] = self._K[m:n, :m].T
-        return self._K, self._at[rows]
-
-    def _between(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> Array:
-        A, B = self._X[rows], self._X[others]
-        K = A @ A.T if len(rows) == len(others) else A @ B.T  # the first is a symmetric product, twice as fast
-        K = K.toarray() if sparse.issparse(K) else np.asarray(K, dtype=np.float64)
-        K -= self._with_mean[rows][:, None]
-        K -= self._with_mean[others]
-        return np.asarray(K)
 
 
 class Design:
@@ -62,11 +30,11 @@ class Design:
     def __init__(self, X: Any, cost: Array, fit_intercept: bool, rotate: bool):
         n, d = X.shape
         self.n, self.fit_intercept = n, fit_intercept
-        self._basis: Array | None = None
+        self._span: RowSpan | None = None
         if rotate and n < d and n * d <= _COPY_ENTRIES:
             dense = X.toarray() if sparse.issparse(X) else X
-            self._basis, triangle = np.linalg.qr(dense.T.astype(np.float64))
-            X = np.ascontiguousarray(triangle.T)
+            self._span = RowSpan(dense)
+            X = self._span.rows
         elif sparse.issparse(X) or X.size <= _COPY_ENTRIES:
             X = X.astype(np.float64, copy=False)
         self.X, self.r = X, X.shape[1]
@@ -126,12 +94,12 @@ class Design:
     def machine(self, V: Array) -> tuple[Array, Array]:
         """W and b in the coordinates of X."""
         W, b = self.split(V)
-        return (W.copy() if self._basis is None else self._basis @ W), b
+        return (W.copy() if self._span is None else self._span.outside(W)), b
 
     def unknowns(self, W: Array, b: Array) -> Array:
         """The stacked unknowns of a machine in the coordinates of X whose vectors lie in the span of the rows."""
         V = np.zeros((self.n_unknowns, W.shape[1]))
-        V[: self.r] = W if self._basis is None else self._basis.T @ W
+        V[: self.r] = W if self._span is None else self._span.inside(W)
         if self.fit_intercept:
             V[self.r] = b + self.mean @ V[: self.r]
         return V
@@ -146,15 +114,9 @@ class Design:
         """Inner products of the centred rows, (n, n)."""
         return self._gram
 
-    def gram_of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
-        """Inner products of centred rows among which are the given ones, and where these are.
-
-        They are kept: the next rows that are asked for are mostly the same.
-        """
-        return self._products.of(rows)
-
     @cached_property
-    def _products(self) -> KeptProducts:
+    def products(self) -> KeptProducts:
+        """Inner products of those centred rows that are asked for."""
         return KeptProducts(self.X, self.mean)
 
     @cached_property

@@ -19,6 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from polymargin.label_problem import LabelProblem
 from polymargin.penalties import CoupledNorm
+from polymargin.solvers.row_products import RowSpan
 
 Array = NDArray[np.float64]
 
@@ -29,10 +30,10 @@ class LabelSystem:
     def __init__(self, problem: LabelProblem):
         X = problem.X
         X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-        self._basis = None
+        self._span: RowSpan | None = None
         if X.shape[1] > X.shape[0]:  # W lies in the span of the rows
-            self._basis, R = np.linalg.qr(X.T)
-            X = R.T
+            self._span = RowSpan(X)
+            X = self._span.rows
         n, d = X.shape
         self.c, self.order = problem.n_classes, d + 1
         self._rows = np.column_stack([X, np.ones(n)])
@@ -101,11 +102,11 @@ class LabelSystem:
     def machine(self, theta: Array) -> tuple[Array, Array]:
         """W and b in the user's coordinates."""
         W = theta[:-1]
-        return (W if self._basis is None else self._basis @ W), theta[-1]
+        return (W if self._span is None else self._span.outside(W)), theta[-1]
 
     def theta(self, W: Array, b: Array) -> Array:
         """The inverse of `machine` for W in the span of the rows."""
-        return np.vstack([W if self._basis is None else self._basis.T @ W, b])
+        return np.vstack([W if self._span is None else self._span.inside(W), b])
 
 
 def flops(problem: LabelProblem) -> float:

@@ -34,7 +34,7 @@ _RIDGE = 1e-10  # relative, on the diagonal of M
 _VIOLATED = 1e-7  # of a margin
 _FEW = 0.01  # of a face: so many pairs may be wrong
 _STEPS = 20
-_NEAR = 0.1  # a factor serves weights whose logarithms have moved by less
+_NEAR = 0.01  # a factor serves weights whose logarithms have moved by less
 
 
 def newton_on_pairs(now: PairIterate, metric: PairMetric, ledger: Ledger, bound: float, n_iter: int) -> bool:
@@ -147,7 +147,7 @@ class _Face:
     def of(cls, now: PairIterate, metric: PairMetric, where: Mask) -> _Face | None:
         """None if the system cannot be factorised."""
         rows, rivals = np.nonzero(where)
-        K, at = now.design.gram_of(rows)
+        K, at = now.design.products.of(rows)
         M = np.empty((len(rows), len(rows)))
         native.pair_matrix(K, at.astype(np.int32), now.y[rows], rivals.astype(np.int32), metric.P, M)
         M[np.diag_indices_from(M)] *= 1.0 + _RIDGE
