@@ -48,7 +48,6 @@ public:
             for (Size k = 0; k < c_; ++k) state_.metric.P[k * c_ + k] = 1.0;
             inner_.resize(padded(c_));
             ahead_.resize(padded(c_));
-            for (Size k = 0; k < c_; ++k) all_classes_.push_back(static_cast<Index>(k));
         }
         state_.squared = has_squared_loss<Problem>;
     }
@@ -217,7 +216,7 @@ private:
     void look_at_every_class(Size i, const DualRows::Slot& slot, RowView& row) {
         const Index y = state_.y[i];
         if constexpr (reads_ahead) {
-            state_.weights.metric_scores(i, all_classes_.data(), c_, inner_.data(), every_.data());
+            state_.weights.all_metric_scores(i, inner_.data(), every_.data());
         } else {
             state_.weights.all_scores(i, every_.data());
         }
@@ -336,7 +335,6 @@ private:
     // one row's workspace
     double with_next_ = 0.0;
     std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors
-    std::vector<Index> all_classes_;
     std::vector<Size> order_;
     std::vector<Index> classes_, moved_, parked_;
     std::vector<double> a_, g_, next_, scratch_, every_, steps_;

@@ -72,15 +72,18 @@ struct ClassMetric {
     // (P v)_k
     double apply(Size k, const double* v, Size c) const {
         const double* row = P.data() + k * c;
-        double sum = 0.0;
-        for (Size l = 0; l < c; ++l) sum += row[l] * v[l];
-        return sum;
+        double out;
+        dense_dots<1>(row, &v, c, &out);
+        return out;
     }
 
-    std::vector<double> apply(const std::vector<double>& v) const {
-        std::vector<double> out(v.size());
-        for (Size k = 0; k < v.size(); ++k) out[k] = apply(k, v.data(), v.size());
-        return out;
+    // out = P v
+    void apply(const double* v, Size c, double* out) const {
+        std::fill_n(out, c, 0.0);
+        for (Size l = 0; l < c; ++l) {
+            const double* row = P.data() + l * c;
+            for (Size k = 0; k < c; ++k) out[k] += v[l] * row[k];
+        }
     }
 };
 
@@ -114,9 +117,7 @@ public:
         rows_.all_scores(V_.data(), i, out);
         if (metric_.on()) {
             std::vector<double> inner(out, out + sums_.size());
-            centre_inner(i, inner.data());
-            for (Size k = 0; k < inner.size(); ++k) out[k] = metric_score(k, inner.data());
-            return;
+            return all_metric_scores(i, inner.data(), out);
         }
         if (!scales_.empty()) {
             for (Size k = 0; k < scales_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
@@ -149,7 +150,16 @@ public:
     // Scores of some classes with a metric, given the inner products with all vectors, which are overwritten.
     void metric_scores(Size i, const Index* classes, Size count, double* inner, double* out) const {
         centre_inner(i, inner);
-        for (Size k = 0; k < count; ++k) out[k] = metric_score(static_cast<Size>(classes[k]), inner);
+        for (Size k = 0; k < count; ++k) {
+            const Size cls = static_cast<Size>(classes[k]);
+            out[k] = metric_.apply(cls, inner, sums_.size()) + centre_[cls];
+        }
+    }
+
+    void all_metric_scores(Size i, double* inner, double* out) const {
+        centre_inner(i, inner);
+        metric_.apply(inner, sums_.size(), out);
+        for (Size k = 0; k < sums_.size(); ++k) out[k] += centre_[k];
     }
 
     // v_k += step_k x_i
@@ -240,13 +250,21 @@ public:
         std::vector<double> out(rows_.n_features() * c), w(c);
         for (Size j = 0; j < rows_.n_features(); ++j) {
             for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
-            for (Size k = 0; k < c; ++k) out[j * c + k] = metric_.on() ? metric_.apply(k, w.data(), c) : w[k];
+            if (metric_.on()) {
+                metric_.apply(w.data(), c, &out[j * c]);
+            } else {
+                std::copy(w.begin(), w.end(), &out[j * c]);
+            }
         }
         return out;
     }
 
     // what one unit of 1/rho adds to the offsets: s, with a metric P s
-    std::vector<double> pulls_of_sums() const { return metric_.on() ? metric_.apply(sums_) : sums_; }
+    std::vector<double> pulls_of_sums() const {
+        std::vector<double> out(sums_);
+        if (metric_.on()) metric_.apply(sums_.data(), sums_.size(), out.data());
+        return out;
+    }
 
     std::vector<double>& centre() { return centre_; }
     const std::vector<double>& centre() const { return centre_; }
@@ -264,11 +282,12 @@ public:
 private:
     double metric_norm() const {
         const Size c = sums_.size();
-        std::vector<double> v(c);
+        std::vector<double> v(c), Pv(c);
         double sum = 0.0;
         for (Size j = 0; j < rows_.n_features(); ++j) {
             for (Size k = 0; k < c; ++k) v[k] = weight(j, k);
-            for (Size k = 0; k < c; ++k) sum += v[k] * metric_.apply(k, v.data(), c);
+            metric_.apply(v.data(), c, Pv.data());
+            for (Size k = 0; k < c; ++k) sum += v[k] * Pv[k];
         }
         return sum;
     }
@@ -279,8 +298,6 @@ private:
         const double reach = intercept_.mean_norm - intercept_.mean_dot[i] + intercept_.inverse_rho;
         for (Size k = 0; k < sums_.size(); ++k) inner[k] += sums_[k] * reach - means_[k];
     }
-
-    double metric_score(Size k, const double* inner) const { return metric_.apply(k, inner, sums_.size()) + centre_[k]; }
 
     double scale(Size k) const { return scales_.empty() ? 1.0 : scales_[k]; }
 

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from polymargin.penalties.base import Array, Penalty
 
 _TINY = 1e-300
+_CANCELS = 0.01  # of the squared lengths: distances below are formed from differences
+_AT_ONCE = 1 << 20  # entries of them
 
 
 class PenaltyModel(NamedTuple):
@@ -206,13 +208,20 @@ class PairwiseDistances(Penalty):
     # ---- parts ----------------------------------------------------------------------------------------------------
 
     def squares(self, W: Array) -> Array:
-        """Squared distances of all pairs k < l, each from the difference itself: no cancellation."""
-        c = W.shape[1]
-        if c * W.size <= 1 << 22:
-            k, other = pair_indices(c)
-            D = W[:, k] - W[:, other]
-            return np.einsum("jk,jk->k", D, D)
-        return np.concatenate([np.square(W[:, k : k + 1] - W[:, k + 1 :]).sum(axis=0) for k in range(c - 1)])
+        """Squared distances of all pairs k < l.
+
+        From the differences themselves, which nothing cancels in; with many entries from inner products where little does.
+        """
+        k, other = pair_indices(W.shape[1])
+        if len(k) * len(W) <= _AT_ONCE >> 4 or np.isinf(self.p):
+            return _distances(W, k, other)
+        G = W.T @ W
+        own = np.diag(G)
+        sizes = own[k] + own[other]
+        found = sizes - 2.0 * G[k, other]
+        near = ~(found > _CANCELS * sizes)
+        found[near] = _distances(W, k[near], other[near])
+        return np.asarray(found)
 
     def _flow_cost(self, s: Array, c: int) -> float:
         """``sum psi*(s)``."""
@@ -260,6 +269,17 @@ def _conjugate_of_largest(s: Array, ridge: float) -> float:
 def pair_indices(c: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The pairs k < l of c classes."""
     return np.triu_indices(c, 1)
+
+
+def _distances(W: Array, k: NDArray[np.intp], other: NDArray[np.intp]) -> Array:
+    """``|w_k - w_l|^2`` of the given pairs."""
+    out = np.empty(len(k))
+    step = max(1, _AT_ONCE // max(1, len(W)))
+    for start in range(0, len(k), step):
+        some = slice(start, start + step)
+        D = W[:, k[some]] - W[:, other[some]]
+        out[some] = np.einsum("jk,jk->k", D, D)
+    return out
 
 
 def _laplacian(V: Array, weights: Array) -> Array:

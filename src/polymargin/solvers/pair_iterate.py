@@ -25,6 +25,7 @@ from polymargin.solvers.lower_bound import lower_bound
 
 Array = NDArray[np.float64]
 
+_FAR = 10.0  # times the worth of the multipliers
 _RELATIVE = 1e-9  # of the largest multiplier: below it is none
 
 
@@ -88,7 +89,7 @@ class PairIterate:
         t, primal = self._best_multiple()
         if self.best is None or primal < self.best[0]:
             self.best = (primal, t * self.V)
-        bound = self._bound(self.A, model, pulls)
+        bound = 0.0 if self._far_from_balance() else self._bound(self.A, model, pulls)
         if self.design.fit_intercept and primal - bound > ledger.tol * primal and self.inexact:
             bound = max(bound, self._bound(self.balanced(), model))
         ledger.add(self.best[0], bound, n_iter)
@@ -106,6 +107,15 @@ class PairIterate:
         np.negative(A, out=T)
         T[self.own, self.y] = A.sum(axis=1)
         return self.design.adjoint(T)
+
+    def _far_from_balance(self) -> bool:
+        """Whether the sums of the multipliers cost more than the multipliers can be worth."""
+        if not (self.design.fit_intercept and self.inexact):
+            return False
+        own = self.A.sum(axis=1)
+        sums = np.bincount(self.y, own, self.S.shape[1]) - self.A.sum(axis=0)
+        total = float(own.sum())
+        return bool(self.problem.penalty.offset_conjugate(sums, total) > _FAR * total)
 
     def balanced(self) -> Array:
         """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
