@@ -62,11 +62,13 @@ public:
             const bool fell = estimate <= 0.8 * last_check || k >= 20;
             // rows and classes at rest are not part of the estimate: ask for a little more than the tolerance
             if (fell && estimate <= 0.7 * tol * scale) break;
-            if (estimate <= settings_.face_from * scale && progress_.epochs % settings_.face_every == 0) {
-                // as much work as the epochs since the last face step, so that it can at worst double the cost
-                const auto since = static_cast<Size>(progress_.visits - visits_at_face_);
-                progress_.visits += static_cast<std::int64_t>(face_.step(since, poll));
-                visits_at_face_ = progress_.visits;
+            if constexpr (!has_class_metric<Problem>) {  // a metric moves too often for it; see pair_face.py
+                if (estimate <= settings_.face_from * scale && progress_.epochs % settings_.face_every == 0) {
+                    // as much work as the epochs since the last face step, so that it can at worst double the cost
+                    const auto since = static_cast<Size>(progress_.visits - visits_at_face_);
+                    progress_.visits += static_cast<std::int64_t>(face_.step(since, poll));
+                    visits_at_face_ = progress_.visits;
+                }
             }
         }
     }

@@ -4,7 +4,6 @@
 namespace polymargin {
 
 DualAscent* open_metric_weston_watkins(const AnyRows& rows, const Index* y, const double* cost, LoopSettings settings) {
-    settings.face_from = infinity;  // costs are large here, and gaps relative to the dual say little
     return open_dual_loop<MetricWestonWatkins>(rows, y, cost, settings);
 }
 

@@ -166,29 +166,8 @@ private:
         }
     }
 
-    // With a class metric: the block of equal classes, q (I + 11') / 2, between the square roots of the diagonal.
-    void metric_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
-        const Size c = state_.n_classes();
-        for (const FaceRow& f : rows_) {
-            const auto y = static_cast<Size>(state_.y[f.row]);
-            const auto root = [&](Size k) {
-                const auto l = static_cast<Size>(classes_[k]);
-                const double* P = state_.metric.P.data();
-                return std::sqrt(0.5 * state_.q[f.row] * (P[l * c + l] + P[y * c + y] - 2.0 * P[l * c + y]));
-            };
-            double sum = 0.0;
-            for (Size k = f.begin; k < f.end; ++k) {
-                out[k] = inverse ? p[k] / root(k) : p[k] * root(k);
-                sum += out[k];
-            }
-            const double shared = inverse ? -sum / (1.0 + static_cast<double>(f.end - f.begin)) : sum;
-            for (Size k = f.begin; k < f.end; ++k) out[k] = inverse ? (out[k] + shared) / root(k) : (out[k] + shared) * root(k);
-        }
-    }
-
     // out = B p or B^-1 p, row by row
     void blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
-        if constexpr (has_class_metric<Problem>) return metric_blocks(p, out, inverse);
         if constexpr (has_class_scales<Problem>) return scaled_blocks(p, out, inverse);
         for (const FaceRow& f : rows_) {
             double sum = 0.0;

@@ -100,12 +100,15 @@ def open_loop(problem: Problem, seed: int) -> Any:
     return native_loop(problem.loss.row_problem, problem.X, problem, seed)
 
 
-def native_loop(name: str, X: Any, problem: Problem, seed: int) -> Any:
-    """The native loop of a row problem on rows X with the targets and costs of `problem`."""
+def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> Any:
+    """The native loop of a row problem on rows X with the targets and costs of `problem`.
+
+    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time; on dense data it pays where a visit
+    is dear.
+    """
     arguments = (problem.y, problem.cost, problem.n_classes)
     if not sparse.issparse(X):
-        return native.dense(name, X, *arguments, False, seed)
-    # Waiting times pay on sparse rows, where few rows matter at a time; on dense data they cost more than they save.
+        return native.dense(name, X, *arguments, waiting, seed)
     return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
 
 

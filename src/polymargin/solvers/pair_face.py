@@ -59,7 +59,7 @@ class _PairNewton:
         best = now.A.copy(), now.V, metric.log_Q
         where = (now.A > 0.0) & (self.upper > now.A)
         face: _Face | None = None
-        helped = False
+        helped, least = False, np.inf
         for _ in range(_STEPS):
             if not 0 < np.count_nonzero(where) <= LARGEST:
                 break
@@ -78,8 +78,9 @@ class _PairNewton:
                 return True
             if found > bound:
                 helped, bound, best = True, found, (now.A.copy(), now.V, metric.log_Q)
-            if wrong > max(3.0, _FEW * np.count_nonzero(where)):
+            if wrong > _FEW * np.count_nonzero(where) or 0 < least <= wrong:
                 break
+            least = min(least, wrong)
             where = (where & ~left) | joins
             self._move_metric()
         now.A, now.V, log_Q = best

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 _EPOCHS = 5  # between two moves of weights and centre
 _FIRST_MOVES = 3  # weights that always move
-_FIRST_CHECK, _CHECK_EVERY = 6, 2  # moves
+_FIRST_CHECK, _CHECK_EVERY = 8, 2  # moves
 _PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
 _FACE_FROM = 0.3  # relative gap at which Newton steps are tried
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
@@ -138,6 +138,7 @@ class _Ascent:
                     if self._newton(ledger, bound):
                         if ledger.done:
                             return
+                        next_check = moves + _CHECK_EVERY
                         continue
                     next_check = moves + max(_CHECK_EVERY, moves // 2)  # too early: as dear as many epochs
             if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
@@ -147,7 +148,7 @@ class _Ascent:
 
     def _open(self) -> None:
         design, problem = self.now.design, self.now.problem
-        self.loop = native_loop("metric_weston_watkins", design.X, problem, self.seed)
+        self.loop = native_loop("metric_weston_watkins", design.X, problem, self.seed, waiting=True)
         self.loop.change_metric(self.metric.P, 1.0)
         if problem.fit_intercept:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
