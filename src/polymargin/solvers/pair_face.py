@@ -12,7 +12,7 @@ steps the weights of the metric move. The factor outlives small moves: the margi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
 
 LARGEST = 2500  # pairs of a face
 _RIDGE = 1e-10  # relative, on the diagonal of M
 _VIOLATED = 1e-7  # of a margin
-_FEW = 0.01  # of a face: so many pairs may be wrong
+_FEW = 0.03  # of a face: so many pairs may be wrong
 _STEPS = 20
+_BORDER = 60  # pairs that may leave or join before a new factor pays
+DEBUG = False
 _NEAR = 0.01  # a factor serves weights whose logarithms have moved by less
 
 
@@ -67,40 +70,43 @@ class _PairNewton:
                 face = _Face.of(now, metric, where)
                 if face is None:
                     break
-            left = self._step(face)
+            left = self._step(face, where)
             if left is None:
                 break
             margins = _margins(now)
             joins = ~where & np.where(now.A > 0.0, margins > 1.0 + _VIOLATED, margins < 1.0 - _VIOLATED)
             wrong = int(np.count_nonzero(left) + np.count_nonzero(joins))
             found = self._certify(clipped=bool(left.any()))
+            if DEBUG: print(f"      n {len(face._pairs)} border {len(face._borders)} left {left.sum()} joins {joins.sum()} bound {found:.6g} value {now.value:.6g} gap {ledger.gap/ledger.primal:.1e}")
             if ledger.done:
                 return True
             if found > bound:
                 helped, bound, best = True, found, (now.A.copy(), now.V, metric.log_Q)
             if wrong > _FEW * np.count_nonzero(where) or 0 < least <= wrong:
                 break
-            least = min(least, wrong)
-            where = (where & ~left) | joins
-            self._move_metric()
+            where, least = (where & ~left) | joins, wrong
+            if not wrong:  # else the pairs first: wrong weights cost less than they are wrong
+                least = np.inf
+                metric.set(self._extrapolate(metric.log_Q, metric.step(now.V[: now.design.r])))
+            self._place()
         now.A, now.V, log_Q = best
         metric.set(log_Q)
         return helped
 
-    def _step(self, face: _Face) -> Mask | None:
+    def _step(self, face: _Face, where: Mask) -> Mask | None:
         """Puts the pairs of the face on their margins; returns those whose duals had to be clipped."""
         now, design = self.now, self.now.design
-        steps, offsets = face.steps(now)
+        steps, offsets = face.steps(now, where)
         if not np.isfinite(steps).all():
             return None
-        now.A[face.where] += steps
+        now.A += steps
         V = np.zeros_like(now.V)
         self._pulls = now.pulls(now.A)
         V[: design.r] = self._raw_pulls() @ self.metric.P
         if now.problem.fit_intercept:
             V[design.r] = now.V[design.r] + offsets
         now.V, now.S = V, design.scores(V)
-        left = face.where & ((now.A <= 0.0) | (self.upper <= now.A))
+        left = where & ((now.A <= 0.0) | (self.upper <= now.A))
         np.clip(now.A, 0.0, self.upper, out=now.A)
         return left
 
@@ -114,11 +120,11 @@ class _PairNewton:
         now.inexact = was
         return found
 
-    def _move_metric(self) -> None:
-        now, metric, design = self.now, self.metric, self.now.design
-        metric.set(self._extrapolate(metric.log_Q, metric.step(now.V[: design.r])))
+    def _place(self) -> None:
+        """The iterate of the clipped duals and of the metric."""
+        now, design = self.now, self.now.design
         now.V = now.V.copy()
-        now.V[: design.r] = self._raw_pulls() @ metric.P
+        now.V[: design.r] = self._raw_pulls() @ self.metric.P
         now.S = design.scores(now.V)
 
     def _raw_pulls(self) -> Array:
@@ -129,20 +135,21 @@ class _PairNewton:
 
 
 class _Face:
-    """Pairs on their margins and the factor of their system."""
+    """The factor of the system of some pairs; it also solves the systems of a few pairs less or more.
+
+    With steps x of the pairs of the factor, and z of the offsets, of the slacks of pairs that left and of the duals of pairs
+    that joined:  ``M x + N z = misses``,  ``N' x + C z = right``.
+    """
 
     def __init__(self, now: PairIterate, metric: PairMetric, where: Mask, factor: Array):
-        self.where, self._factor, self._log_Q = where, factor, metric.log_Q
-        self.rows, self.rivals = np.nonzero(where)
-        self.own = now.y[self.rows]
-        self._E: Array | None = None
-        if now.problem.fit_intercept:
-            each = np.arange(len(self.rows))
-            self._E = np.zeros((len(each), now.S.shape[1]))
-            self._E[each, self.own] = 1.0
-            self._E[each, self.rivals] -= 1.0
-            self._solved_E = dpotrs(factor, self._E, lower=1)[0]
-            self._B = self._E.T @ self._solved_E
+        self._base, self._factor, self._log_Q, self._P = where, factor, metric.log_Q, metric.P
+        self._pairs = np.flatnonzero(where)
+        self._products = now.design.products
+        self._y, self._n_classes, self._free = now.y, now.S.shape[1], now.problem.fit_intercept
+        self._borders: dict[int, tuple[Array, Array]] = {}  # columns of N, and M^-1 times them, by pair
+        if self._free:
+            self._signs_of_all = self._signs(self._pairs)
+            self._solved_signs = dpotrs(factor, self._signs_of_all, lower=1)[0]
 
     @classmethod
     def of(cls, now: PairIterate, metric: PairMetric, where: Mask) -> _Face | None:
@@ -157,29 +164,82 @@ class _Face:
 
     def serves(self, where: Mask, metric: PairMetric) -> bool:
         """Whether the factor is good enough for these pairs and this metric."""
-        return bool(np.array_equal(where, self.where) and np.abs(metric.log_Q - self._log_Q).max() <= _NEAR)
+        near = np.abs(metric.log_Q - self._log_Q).max() <= _NEAR
+        return bool(near and np.count_nonzero(where != self._base) <= _BORDER)
 
-    def steps(self, now: PairIterate) -> tuple[Array, Array]:
-        """Steps of the duals and of the offsets."""
-        misses = 1.0 - (now.S[self.rows, self.own] - now.S[self.rows, self.rivals])
-        step = dpotrs(self._factor, misses, lower=1)[0]
-        if self._E is None:
-            return step, np.zeros(now.S.shape[1])
-        offsets = self._offsets(now, step)
-        return step - self._solved_E @ offsets, offsets
+    def steps(self, now: PairIterate, where: Mask) -> tuple[Array, Array]:
+        """Steps of all duals (n, c), and of the offsets, that put the pairs on their margins."""
+        left, joined = np.flatnonzero(self._base & ~where), np.flatnonzero(where & ~self._base)
+        out, offsets = np.zeros(now.A.shape), np.zeros(self._n_classes)
+        x = dpotrs(self._factor, self._misses(now, self._pairs), lower=1)[0]
+        if self._free or len(left) or len(joined):
+            N, solved = self._border(left, joined)
+            z = np.linalg.solve(self._corner(now, left, joined) - N.T @ solved, self._right(now, left, joined) - N.T @ x)
+            x -= solved @ z
+            if self._free:
+                offsets = z[: self._n_classes] - z[: self._n_classes].mean()
+            out.flat[joined] = z[len(z) - len(joined) :]
+        out.flat[self._pairs] = x
+        out.flat[left] = 0.0
+        return out, offsets
 
-    def _offsets(self, now: PairIterate, step: Array) -> Array:
-        """The step of b that balances the duals, ``sums = 2 eps b``."""
-        assert self._E is not None
-        penalty: Any = now.problem.penalty
-        c = self._E.shape[1]
+    def _misses(self, now: PairIterate, pairs: Index) -> Array:
+        rows, rivals = np.divmod(pairs, self._n_classes)
+        return np.asarray(1.0 - (now.S[rows, self._y[rows]] - now.S[rows, rivals]))
+
+    def _signs(self, pairs: Index) -> Array:
+        """``e_y - e_k`` of the pairs."""
+        rows, rivals = np.divmod(pairs, self._n_classes)
+        out, each = np.zeros((len(pairs), self._n_classes)), np.arange(len(pairs))
+        out[each, self._y[rows]] = 1.0
+        out[each, rivals] -= 1.0
+        return out
+
+    def _matrix(self, pairs: Index, others: Index) -> Array:
+        """M between some pairs and others."""
+        K, at = self._products.of(np.r_[pairs, others] // self._n_classes)
+        first, second = at[: len(pairs)], at[len(pairs) :]
+        return np.asarray(K[first[:, None], second] * (self._signs(pairs) @ self._P @ self._signs(others).T))
+
+    def _border(self, left: Index, joined: Index) -> tuple[Array, Array]:
+        """N and ``M^-1 N``."""
+        wanted = np.r_[left, joined]
+        new = np.array([pair for pair in wanted.tolist() if pair not in self._borders], dtype=np.intp)
+        if len(new):
+            inside = self._base.ravel()[new]
+            columns = np.zeros((len(self._pairs), len(new)))
+            columns[np.searchsorted(self._pairs, new[inside]), np.flatnonzero(inside)] = 1.0
+            if not inside.all():
+                columns[:, ~inside] = self._matrix(self._pairs, new[~inside])
+            found = dpotrs(self._factor, columns, lower=1)[0]
+            self._borders.update((pair, (columns[:, k], found[:, k])) for k, pair in enumerate(new.tolist()))
+        parts = [self._borders[pair] for pair in wanted.tolist()]
+        N, solved = [part[0] for part in parts], [part[1] for part in parts]
+        if self._free:
+            N, solved = [self._signs_of_all, *N], [self._solved_signs, *solved]
+        return np.column_stack(N), np.column_stack(solved)
+
+    def _corner(self, now: PairIterate, left: Index, joined: Index) -> Array:
+        """C. All offsets may grow by the same number, so that direction is held."""
+        c = self._n_classes if self._free else 0
+        C = np.zeros((c + len(left) + len(joined),) * 2)
+        if len(joined):
+            C[c + len(left) :, c + len(left) :] = self._matrix(joined, joined)
+        if self._free:
+            rate = float(now.problem.penalty.offset_gradient(np.ones(1))[0])
+            held = float(np.einsum("jk,jk->", self._signs_of_all, self._solved_signs)) / c**2
+            C[:c, :c] = -rate * np.eye(c) - held
+            C[:c, c + len(left) :] = self._signs(joined).T
+            C[c + len(left) :, :c] = self._signs(joined)
+        return C
+
+    def _right(self, now: PairIterate, left: Index, joined: Index) -> Array:
+        misses = np.r_[np.zeros(len(left)), self._misses(now, joined)]
+        if not self._free:
+            return misses
         _, b = now.design.split(now.V)
-        rate = float(penalty.offset_gradient(np.ones(1))[0])
-        B = self._B + rate * np.eye(c)
-        sums = np.bincount(now.y, now.A.sum(axis=1), c) - now.A.sum(axis=0)
-        right = self._E.T @ step + sums - penalty.offset_gradient(b)
-        offsets = np.linalg.solve(B + np.trace(B) / c**2, right)
-        return np.asarray(offsets - offsets.mean())
+        sums = np.bincount(now.y, now.A.sum(axis=1), self._n_classes) - now.A.sum(axis=0)
+        return np.r_[now.problem.penalty.offset_gradient(b) - sums, misses]
 
 
 def _margins(now: PairIterate) -> Array:

@@ -37,7 +37,7 @@ _EPOCHS = 5  # between two moves of weights and centre
 _FIRST_MOVES = 3  # weights that always move
 _FIRST_CHECK, _CHECK_EVERY = 8, 2  # moves
 _PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
-_FACE_FROM = 0.3  # relative gap at which Newton steps are tried
+_SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went since the last move, Newton steps are tried
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
 _PATIENCE = 200  # epochs
 _RANGE = 28.0  # of log Q: a wider one cannot be inverted
@@ -99,6 +99,7 @@ class _Ascent:
 
     def __init__(self, now: PairIterate, seed: int, start: PairStart | None):
         self.now, self.seed, self._visits, self._gap_of_newton = now, seed, 0, np.inf
+        self._pairs = np.empty(0, dtype=np.intp)
         if start is None:
             now.start_along_means()
         W = now.V[: now.design.r] if start is None else start.W
@@ -117,7 +118,7 @@ class _Ascent:
 
     def run(self, ledger: Ledger, max_iter: int) -> None:
         n, metric, penalty = self.now.problem.n_rows, self.metric, self.penalty
-        budget, moves, next_check = max_iter * n, 0, _FIRST_CHECK
+        budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, 2
         patience = _Patience()
         while True:
             self.loop.ascend(min(_EPOCHS * n, budget - self.visits), 0.3 * ledger.tol)
@@ -129,18 +130,19 @@ class _Ascent:
             price = penalty.value(W) + cost(1.0) - float((W * Z).sum())
             size = max(abs(self.loop.dual), 1e-300)
             out_of_budget = self.visits >= budget
-            if moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
+            settled = self._share_changed() <= _SETTLED and moves >= next_newton
+            if settled or moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
                 bound = self._certify(ledger, W, model)
                 if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
                     return
                 next_check = moves + _CHECK_EVERY
-                if ledger.gap <= _FACE_FROM * ledger.primal:
+                if settled:
                     if self._newton(ledger, bound):
                         if ledger.done:
                             return
-                        next_check = moves + _CHECK_EVERY
+                        next_newton = moves + _CHECK_EVERY
                         continue
-                    next_check = moves + max(_CHECK_EVERY, moves // 2)  # too early: as dear as many epochs
+                    next_newton = moves + max(_CHECK_EVERY, moves // 2)  # too early: as dear as many epochs
             if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
                 self._move(W, Z)
             else:
@@ -153,6 +155,13 @@ class _Ascent:
         if problem.fit_intercept:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
         self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
+
+    def _share_changed(self) -> float:
+        """How many pairs have got or lost their multipliers since the last call, in parts of those that have one."""
+        starts, classes, _ = self.loop.duals()
+        pairs = np.repeat(self.now.own, np.diff(starts)) * self.metric.c + classes
+        before, self._pairs = self._pairs, pairs
+        return len(np.setxor1d(before, pairs, assume_unique=True)) / max(1, len(pairs))
 
     def _newton(self, ledger: Ledger, bound: float) -> bool:
         """Newton steps; whether they got so far that the loop should go on from there."""
