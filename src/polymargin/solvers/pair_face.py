@@ -95,17 +95,13 @@ class _PairNewton:
 
     def _step(self, face: _Face, where: Mask) -> Mask | None:
         """Puts the pairs of the face on their margins; returns those whose duals had to be clipped."""
-        now, design = self.now, self.now.design
+        now = self.now
         steps, offsets = face.steps(now, where)
         if not np.isfinite(steps).all():
             return None
         now.A += steps
-        V = np.zeros_like(now.V)
         self._pulls = now.pulls(now.A)
-        V[: design.r] = self._raw_pulls() @ self.metric.P
-        if now.problem.fit_intercept:
-            V[design.r] = now.V[design.r] + offsets
-        now.V, now.S = V, design.scores(V)
+        self._place(offsets)
         left = where & ((now.A <= 0.0) | (self.upper <= now.A))
         np.clip(now.A, 0.0, self.upper, out=now.A)
         return left
@@ -120,18 +116,20 @@ class _PairNewton:
         now.inexact = was
         return found
 
-    def _place(self) -> None:
-        """The iterate of the clipped duals and of the metric."""
-        now, design = self.now, self.now.design
-        now.V = now.V.copy()
-        now.V[: design.r] = self._raw_pulls() @ self.metric.P
-        now.S = design.scores(now.V)
+    def _place(self, offsets: Array | None = None) -> None:
+        """The iterate of the pulls and of the metric, its offsets moved.
 
-    def _raw_pulls(self) -> Array:
-        """``X' tau`` of the rows as they are, not centred."""
-        design = self.now.design
-        Z = self._pulls[: design.r]
-        return Z + np.outer(design.mean, self._pulls[design.r]) if self.now.problem.fit_intercept else Z
+        Pulls are those of centred rows. Rows as they are add the mean times the sums of the duals, which are taken for what
+        they must become, 2 eps b: so margins change by M times the steps, whatever the sums were.
+        """
+        now, design = self.now, self.now.design
+        V, Z = now.V.copy(), self._pulls[: design.r]
+        if now.problem.fit_intercept:
+            _, b = design.split(now.V)
+            Z = Z + np.outer(design.mean, now.problem.penalty.offset_gradient(b))
+            V[design.r] += 0.0 if offsets is None else offsets
+        V[: design.r] = Z @ self.metric.P
+        now.V, now.S = V, design.scores(V)
 
 
 class _Face:
