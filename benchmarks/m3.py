@@ -22,6 +22,7 @@ from .table import aligned, number
 EPSILON, DELTA, EPOCHS = 1e-6, 1e-2, 500
 RATES = (1e-3, 1e-2, 1e-1)
 TARGETS = (1e-2, 1e-4)
+SEEDS, REPEATS = 5, 3  # ours: the mean over seeds of the best run each; Adam: the best of its runs, one for each rate
 MUST_REACH = ("isolet", "orl", "cornell")  # a tenth of Adam's time
 
 
@@ -142,20 +143,22 @@ def measure(name: str, case: Case, args: argparse.Namespace) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for target in TARGETS:
-            fit, seconds = timed(partial(M3SVC(C=C, p=case.p, tol=target, max_iter=args.max_iter, random_state=0).fit, X, y))
-            out[f"ours {target:g}"] = seconds if fit.certificate_.converged else None
+            seconds, fits = [], []
+            for seed in range(1 if args.quick else SEEDS):
+                ours = M3SVC(C=C, p=case.p, tol=target, max_iter=args.max_iter, random_state=seed)
+                runs = [timed(partial(ours.fit, X, y)) for _ in range(1 if args.quick else REPEATS)]
+                fits.append(runs[0][0])
+                seconds.append(min(time for _, time in runs))
+            fit = fits[0]
+            converged = all(one.certificate_.converged for one in fits)
+            out[f"ours {target:g}"] = float(np.mean(seconds)) if converged else None
         out["ours gap"], dual = fit.certificate_.rel_gap, fit.certificate_.dual
-        best = None
         epochs = 50 if args.quick else EPOCHS
-        for rate in RATES:
-            (W, b), seconds = timed(partial(adam, F, rate, epochs))
-            value = F.exact(W, b)
-            if best is None or value < best[0]:
-                best = (value, seconds, rate)
+        tries = [(rate, *timed(partial(adam, F, rate, epochs))) for rate in RATES]
         (W, b), out["lbfgs"] = timed(lambda: lbfgs(F))
-    assert best is not None
     out["lbfgs gap"] = (F.exact(W, b) - dual) / F.exact(W, b)
-    out["adam"], out["adam rate"], out["adam gap"] = best[1], best[2], (best[0] - dual) / best[0]
+    value, out["adam rate"] = min((F.exact(*machine), rate) for rate, machine, _ in tries)
+    out["adam"], out["adam gap"] = min(seconds for *_, seconds in tries), (value - dual) / value
     return out
 
 

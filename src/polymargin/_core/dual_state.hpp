@@ -173,8 +173,16 @@ struct DualState {
     }
 
     void move_centre(const double* to) {
-        for (Size k = 0; k < n_classes(); ++k) weights.centre()[k] = to[k];
-        refresh_dual();
+        double change = 0.0;
+        for (Size k = 0; k < n_classes(); ++k) {
+            change -= (to[k] - weights.centre()[k]) * weights.sums()[k];
+            weights.centre()[k] = to[k];
+        }
+        if (metric.on()) {  // its norm is dear, and has been formed anew when the metric last changed
+            dual += change;
+        } else {
+            refresh_dual();
+        }
     }
 };
 

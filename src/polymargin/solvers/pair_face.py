@@ -6,13 +6,14 @@ metric's inverse P their margins are linear in their duals:
     M da + E db = 1 - margins,      E' da = 2 eps b - sums,      M_jl = <x_j, x_l> (e_y - e_k)_j' P (e_y - e_k)_l
 
 One factorisation of order |J| replaces hundreds of epochs. Pairs whose duals leave their bounds leave the face, pairs that
-violate their margins join it; if there are many of both, epochs find a better face sooner than more factorisations. Between
-steps the weights of the metric move. The factor outlives small moves: the margins are exact, the matrix need not be.
+violate their margins join it, and the factor solves the new system too, with a small border. If they do not become fewer,
+epochs find a better face. Once it is right, the weights of the metric move: what is left of the gap is their price, which is
+of second order. The factor outlives small moves: the margins are exact, the matrix need not be.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,11 @@ Index = NDArray[np.intp]
 LARGEST = 2500  # pairs of a face
 _RIDGE = 1e-10  # relative, on the diagonal of M
 _VIOLATED = 1e-7  # of a margin
-_FEW = 0.03  # of a face: so many pairs may be wrong
+_FEW = 0.03  # of a face: so many pairs may be wrong at first
+_FAR, _MOVES = 0.5, 3.0  # while the weights still move, it serves up to the first, and up to so many of their last moves
 _STEPS = 20
 _BORDER = 60  # pairs that may leave or join before a new factor pays
-DEBUG = False
-_NEAR = 0.01  # a factor serves weights whose logarithms have moved by less
+_NEAR = 0.05  # a factor serves weights whose logarithms have moved by less
 
 
 def newton_on_pairs(now: PairIterate, metric: PairMetric, ledger: Ledger, bound: float, n_iter: int) -> bool:
@@ -62,11 +63,11 @@ class _PairNewton:
         best = now.A.copy(), now.V, metric.log_Q
         where = (now.A > 0.0) & (self.upper > now.A)
         face: _Face | None = None
-        helped, least = False, np.inf
+        helped, least, moved = False, np.inf, 0.0
         for _ in range(_STEPS):
             if not 0 < np.count_nonzero(where) <= LARGEST:
                 break
-            if face is None or not face.serves(where, metric):
+            if face is None or not face.serves(where, metric, moved):
                 face = _Face.of(now, metric, where)
                 if face is None:
                     break
@@ -77,7 +78,6 @@ class _PairNewton:
             joins = ~where & np.where(now.A > 0.0, margins > 1.0 + _VIOLATED, margins < 1.0 - _VIOLATED)
             wrong = int(np.count_nonzero(left) + np.count_nonzero(joins))
             found = self._certify(clipped=bool(left.any()))
-            if DEBUG: print(f"      n {len(face._pairs)} border {len(face._borders)} left {left.sum()} joins {joins.sum()} bound {found:.6g} value {now.value:.6g} gap {ledger.gap/ledger.primal:.1e}")
             if ledger.done:
                 return True
             if found > bound:
@@ -87,7 +87,9 @@ class _PairNewton:
             where, least = (where & ~left) | joins, wrong
             if not wrong:  # else the pairs first: wrong weights cost less than they are wrong
                 least = np.inf
-                metric.set(self._extrapolate(metric.log_Q, metric.step(now.V[: now.design.r])))
+                before = metric.log_Q
+                metric.set(self._extrapolate(before, metric.step(now.V[: now.design.r])))
+                moved = float(np.abs(metric.log_Q - before).max())
             self._place()
         now.A, now.V, log_Q = best
         metric.set(log_Q)
@@ -96,7 +98,10 @@ class _PairNewton:
     def _step(self, face: _Face, where: Mask) -> Mask | None:
         """Puts the pairs of the face on their margins; returns those whose duals had to be clipped."""
         now = self.now
-        steps, offsets = face.steps(now, where)
+        try:
+            steps, offsets = face.steps(now, where)
+        except np.linalg.LinAlgError:  # pairs that joined depend on the others
+            return None
         if not np.isfinite(steps).all():
             return None
         now.A += steps
@@ -126,7 +131,7 @@ class _PairNewton:
         V, Z = now.V.copy(), self._pulls[: design.r]
         if now.problem.fit_intercept:
             _, b = design.split(now.V)
-            Z = Z + np.outer(design.mean, now.problem.penalty.offset_gradient(b))
+            Z = Z + np.outer(design.mean, _slope_of_offsets(now, b))
             V[design.r] += 0.0 if offsets is None else offsets
         V[: design.r] = Z @ self.metric.P
         now.V, now.S = V, design.scores(V)
@@ -154,15 +159,16 @@ class _Face:
         """None if the system cannot be factorised."""
         rows, rivals = np.nonzero(where)
         K, at = now.design.products.of(rows)
-        M = np.empty((len(rows), len(rows)))
+        M = now.room(len(rows) ** 2).reshape(len(rows), len(rows))
         native.pair_matrix(K, at.astype(np.int32), now.y[rows], rivals.astype(np.int32), metric.P, M)
         M[np.diag_indices_from(M)] *= 1.0 + _RIDGE
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
         return None if failed else cls(now, metric, where, factor)
 
-    def serves(self, where: Mask, metric: PairMetric) -> bool:
-        """Whether the factor is good enough for these pairs and this metric."""
-        near = np.abs(metric.log_Q - self._log_Q).max() <= _NEAR
+    def serves(self, where: Mask, metric: PairMetric, moved: float) -> bool:
+        """Whether the factor is good enough for these pairs and this metric, which has moved last by so much."""
+        far = float(np.abs(metric.log_Q - self._log_Q).max())
+        near = far <= _NEAR or far <= min(_FAR, _MOVES * moved)
         return bool(near and np.count_nonzero(where != self._base) <= _BORDER)
 
     def steps(self, now: PairIterate, where: Mask) -> tuple[Array, Array]:
@@ -224,7 +230,7 @@ class _Face:
         if len(joined):
             C[c + len(left) :, c + len(left) :] = self._matrix(joined, joined)
         if self._free:
-            rate = float(now.problem.penalty.offset_gradient(np.ones(1))[0])
+            rate = float(_slope_of_offsets(now, np.ones(1))[0])
             held = float(np.einsum("jk,jk->", self._signs_of_all, self._solved_signs)) / c**2
             C[:c, :c] = -rate * np.eye(c) - held
             C[:c, c + len(left) :] = self._signs(joined).T
@@ -237,7 +243,12 @@ class _Face:
             return misses
         _, b = now.design.split(now.V)
         sums = np.bincount(now.y, now.A.sum(axis=1), self._n_classes) - now.A.sum(axis=0)
-        return np.r_[now.problem.penalty.offset_gradient(b) - sums, misses]
+        return np.r_[_slope_of_offsets(now, b) - sums, misses]
+
+
+def _slope_of_offsets(now: PairIterate, b: Array) -> Array:
+    penalty: Any = now.problem.penalty  # one that holds the offsets
+    return np.asarray(penalty.offset_gradient(b))
 
 
 def _margins(now: PairIterate) -> Array:

@@ -50,6 +50,7 @@ class PairIterate:
         self.value = self.open = np.inf  # F of the iterate, and how far it is above its own bound
         self.inexact = True  # whether the multipliers may be out of balance
         self.best: tuple[float, Array] | None = None
+        self._room = np.empty(0)
 
     def start_along_means(self) -> float:
         """The multiple of the class means with the least F; returns the weighted sum of its margins."""
@@ -72,6 +73,12 @@ class PairIterate:
                 t = _refined(F, value, t)[1]
         self.V, self.S = (t * V, t * S) if t > 0.0 else (np.zeros_like(V), np.zeros_like(S))
         return t * margins / size if t > 0.0 else 0.0
+
+    def room(self, size: int) -> Array:
+        """Numbers to write into, the same each time: fresh pages are dear."""
+        if size > len(self._room):
+            self._room = np.empty(size + size // 16)
+        return self._room[:size]
 
     def support(self) -> NDArray[np.bool_]:
         """The pairs whose multipliers are not 0."""

@@ -35,9 +35,11 @@ Array = NDArray[np.float64]
 
 _EPOCHS = 5  # between two moves of weights and centre
 _FIRST_MOVES = 3  # weights that always move
-_FIRST_CHECK, _CHECK_EVERY = 8, 2  # moves
+_FIRST_CHECK, _CHECK_EVERY = 12, 2  # moves
 _PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
-_SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went since the last move, Newton steps are tried
+_SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went since the last move, the pairs are quiet
+_QUIET = 3  # moves of quiet pairs after which Newton steps are tried, or one
+_CHEAP = 2.0  # if the price of the weights is below so many tolerances
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
 _PATIENCE = 200  # epochs
 _RANGE = 28.0  # of log Q: a wider one cannot be inverted
@@ -119,7 +121,7 @@ class _Ascent:
     def run(self, ledger: Ledger, max_iter: int) -> None:
         n, metric, penalty = self.now.problem.n_rows, self.metric, self.penalty
         budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, 2
-        patience = _Patience()
+        patience, quiet = _Patience(), 0
         while True:
             self.loop.ascend(min(_EPOCHS * n, budget - self.visits), 0.3 * ledger.tol)
             moves += 1
@@ -130,7 +132,8 @@ class _Ascent:
             price = penalty.value(W) + cost(1.0) - float((W * Z).sum())
             size = max(abs(self.loop.dual), 1e-300)
             out_of_budget = self.visits >= budget
-            settled = self._share_changed() <= _SETTLED and moves >= next_newton
+            quiet = quiet + 1 if self._share_changed() <= _SETTLED else 0
+            settled = moves >= next_newton and (quiet >= _QUIET or (quiet > 0 and price <= _CHEAP * ledger.tol * size))
             if settled or moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
                 bound = self._certify(ledger, W, model)
                 if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
