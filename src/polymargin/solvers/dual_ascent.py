@@ -103,8 +103,7 @@ def open_loop(problem: Problem, seed: int) -> Any:
 def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> Any:
     """The native loop of a row problem on rows X with the targets and costs of `problem`.
 
-    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and on dense rows where a visit
-    is dear.
+    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
     """
     arguments = (problem.y, problem.cost, problem.n_classes)
     if not sparse.issparse(X):

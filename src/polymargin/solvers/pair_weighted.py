@@ -119,7 +119,7 @@ class _Ascent:
         return self._visits + int(self.loop.visits)
 
     def run(self, ledger: Ledger, max_iter: int) -> None:
-        n, metric, penalty = self.now.problem.n_rows, self.metric, self.penalty
+        n, metric = self.now.problem.n_rows, self.metric
         budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, 2
         patience, quiet = _Patience(), 0
         while True:
@@ -127,15 +127,13 @@ class _Ascent:
             moves += 1
             W = self.loop.weights()
             Z = W @ metric.L
-            model = penalty.model(W, 0.0)
-            cost, _ = penalty.conjugate_along(model, Z)
-            price = penalty.value(W) + cost(1.0) - float((W * Z).sum())
-            size = max(abs(self.loop.dual), 1e-300)
-            out_of_budget = self.visits >= budget
+            size, estimate = max(abs(self.loop.dual), 1e-300), self.loop.estimate
+            out_of_budget, near = self.visits >= budget, estimate <= 0.7 * ledger.tol * size
+            price = self._price(W, Z) if near or moves > _FIRST_MOVES else np.inf
             quiet = quiet + 1 if self._share_changed() <= _SETTLED else 0
             settled = moves >= next_newton and (quiet >= _QUIET or (quiet > 0 and price <= _CHEAP * ledger.tol * size))
-            if settled or moves >= next_check or self.loop.estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
-                bound = self._certify(ledger, W, model)
+            if settled or moves >= next_check or estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
+                bound = self._certify(ledger, W)
                 if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
                     return
                 next_check = moves + _CHECK_EVERY
@@ -158,6 +156,11 @@ class _Ascent:
         if problem.fit_intercept:
             self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
         self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
+
+    def _price(self, W: Array, Z: Array) -> float:
+        """What the gap owes to the weights."""
+        cost, _ = self.penalty.conjugate_along(self.penalty.model(W, 0.0), Z)
+        return self.penalty.value(W) + cost(1.0) - float((W * Z).sum())
 
     def _share_changed(self) -> float:
         """How many pairs have got or lost their multipliers since the last call, in parts of those that have one."""
@@ -213,14 +216,14 @@ class _Ascent:
             centre = self._extrapolate_centre(self.loop.centre(), self._inverse_rho * self.loop.sums())
             self.loop.move_centre(np.ascontiguousarray(centre))
 
-    def _certify(self, ledger: Ledger, W: Array, model: Any) -> float:
+    def _certify(self, ledger: Ledger, W: Array) -> float:
         now, design, loop = self.now, self.now.design, self.loop
         now.V = np.vstack([W, loop.intercepts() + design.mean @ W]) if design.fit_intercept else W
         now.S = design.scores(now.V)
         starts, classes, values = loop.duals()
         now.A[:] = 0.0
         now.A[np.repeat(now.own, np.diff(starts)), classes] = values
-        return now.certify(ledger, model, max(1, self.visits // now.problem.n_rows))
+        return now.certify(ledger, self.penalty.model(W, 0.0), max(1, self.visits // now.problem.n_rows))
 
 
 class _Patience:
