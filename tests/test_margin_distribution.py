@@ -20,7 +20,7 @@ from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import WarmStart, concave_convex, proximal_newton
+from polymargin.solvers import WarmStart, band_ascent, proximal_newton
 from polymargin.solvers.band_interior import InteriorSteps
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
@@ -123,13 +123,13 @@ def reference_step(X, y, cost, theta, mu, fit_intercept, rivals=None, levels=Non
 def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
     """One convex step at a rough machine: its values, and the rivals and levels it was made with."""
     problem = Problem(X, y, cost, int(y.max()) + 1, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-    ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), None, frozen)
-    concave_convex._solve_step(ascent, 1e-2)
+    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), None, frozen)
+    band_ascent.solve_step(ascent, 1e-2)
     machine = ascent.machine(0.0)
     S = np.asarray(X @ machine.W) + machine.b
     S[np.arange(len(y)), y] = -np.inf
     ascent.relinearise()
-    return concave_convex._solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
+    return band_ascent.solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
 
 
 @pytest.mark.parametrize("newton", [True, False])
@@ -172,7 +172,7 @@ def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
         # the signed duals make the machine, and start the native loop at it
         support, tau = problem.signed_duals(duals)
         np.testing.assert_allclose(X[support].T @ tau, machine.W, atol=1e-5 * abs(machine.W).max())
-        ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), WarmStart(duals, machine.b))
+        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), WarmStart(duals, machine.b))
         assert ascent.look().dual == pytest.approx(optimum, rel=1e-5)
 
 
@@ -193,7 +193,7 @@ def test_the_bound_holds_however_early_a_step_is_left():
     X, y, cost, theta, mu = step_data(6)
     for fit_intercept in (False, True):
         problem = Problem(X, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-        ascent = concave_convex._open(problem, concave_convex._Settings(3 * len(y), 0, 1))
+        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(3 * len(y), 0, 1))
         ascent.improve(1e-9)
         first = ascent.look()
         machine = ascent.machine(0.0)
@@ -410,7 +410,7 @@ def test_the_rounds_want_their_own_loss():
     X, y = wine()
     problem = CrammerSingerSVC()._problem(X, y.astype(np.int32), np.ones(len(y)), 3)
     with pytest.raises(TypeError, match="margin distribution loss"):
-        concave_convex._open(problem, concave_convex._Settings(1, 0, 1))
+        band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1))
 
 
 def test_many_classes_move_rows_through_the_arena():
