@@ -17,6 +17,7 @@ _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit,
 _HASTY_EPOCHS, _CALM_EPOCHS = 3, 8  # of a restless round, while rivals matter and when they hardly do
 _MATTER = 0.02  # share of the convex step's gap that its rivals, by now others, must be to blame for
 _PATIENCE = 20  # restless rounds without a new best
+_RESTLESS_EPOCHS = 300  # of all of them: what is left then is better solved, and in the end by Newton steps
 
 
 class Descent:
@@ -59,26 +60,29 @@ class Descent:
 
 
 def restless_rounds(problem: Problem, settings: Settings, ascent: Ascent, ledger: Ledger, descent: Descent) -> Steps:
-    """Rounds of a few epochs each, whether F falls or not; returns the settled ascent, or one that starts at the best machine.
+    """Rounds of a few epochs each, whether F falls or not; returns an ascent that is settled, or stands at the best machine.
 
     Where most rows keep a dual, a step takes many epochs, and every solved step gives few rows another rival: descending
     rounds creep. Steps that are hardly begun change many rivals at first and few later, and end lower.
     """
     ascent.start_phase(None)
     seen, since = ascent.look(), 0
-    while since < _PATIENCE and ascent.left > 0:
+    while since < _PATIENCE and ascent.n_iter < _RESTLESS_EPOCHS and ascent.left > 0:
         matters = seen.relaxed - seen.stated > _MATTER * (seen.relaxed - seen.dual)
         level, is_best = seen.stated, seen.stated <= descent.value
         ascent.relinearise(gently=True)
         ledger.start_anew(level)
         ledger.add(level, ascent.bound(), ascent.n_iter)
-        if not ledger.done:
+        if not (is_best and ledger.done):
             ascent.hurry(_HASTY_EPOCHS if matters else _CALM_EPOCHS, INNER * ledger.tol)
             seen = ascent.look()
             ledger.add(level, seen.dual, ascent.n_iter)
             since = 0 if descent.offer(ascent, seen.stated) else since + 1
         if is_best and descent.settled(ledger):
             return ascent
+    ledger.start_anew(descent.value)  # no round at the best machine has ended
+    if since == 0:
+        return ascent
     again = open_ascent(problem, settings, WarmStart(descent.duals, descent.machine.b))
     again.spent = ascent.visits
     again.look()
