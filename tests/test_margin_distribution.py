@@ -457,9 +457,10 @@ def test_restless_rounds_that_find_nothing_better_give_way_to_descending_ones(mo
     problem = large_problem()
     settings, ledger = band_ascent.Settings(10**7, 0, 1), Ledger(1e-4)
     ascent = band_ascent.open_ascent(problem, settings)
-    descent = band_rounds.Descent(ascent, band_ascent.solve_step(ascent, 0.2).stated)
+    seen = band_ascent.solve_step(ascent, 0.2)
+    descent = band_rounds.Descent(ascent, seen.stated)
     start = descent.value
     monkeypatch.setattr(band_ascent.Ascent, "hurry", lambda *_: None)  # rounds that never begin
-    steps = band_rounds.restless_rounds(problem, settings, ascent, ledger, descent)
+    steps = band_rounds.restless_rounds(problem, settings, ascent, seen, ledger, descent)
     assert steps is not ascent and not descent.settled(ledger)
     assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)

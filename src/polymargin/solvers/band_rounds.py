@@ -59,14 +59,16 @@ class Descent:
         return Solution(self.machine, self.duals, certificate, rounds=tuple(self.rounds), last_change=self.last_decrease)
 
 
-def restless_rounds(problem: Problem, settings: Settings, ascent: Ascent, ledger: Ledger, descent: Descent) -> Steps:
+def restless_rounds(
+    problem: Problem, settings: Settings, ascent: Ascent, seen: Seen, ledger: Ledger, descent: Descent
+) -> Ascent:
     """Rounds of a few epochs each, whether F falls or not; returns an ascent that is settled, or stands at the best machine.
 
     Where most rows keep a dual, a step takes many epochs, and every solved step gives few rows another rival: descending
     rounds creep. Steps that are hardly begun change many rivals at first and few later, and end lower.
     """
     ascent.start_phase(None)
-    seen, since = ascent.look(), 0
+    since = 0
     while since < _PATIENCE and ascent.n_iter < _RESTLESS_EPOCHS and ascent.left > 0:
         matters = seen.relaxed - seen.stated > _MATTER * (seen.relaxed - seen.dual)
         level, is_best = seen.stated, seen.stated <= descent.value

@@ -50,9 +50,10 @@ def concave_convex(
         return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
-    descent = Descent(steps, steps.look().stated)
+    seen = steps.look()
+    descent = Descent(steps, seen.stated)
     if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
-        steps = restless_rounds(problem, settings, steps, ledger, descent)
+        steps = restless_rounds(problem, settings, steps, seen, ledger, descent)
         if descent.settled(ledger):
             return descent.close(ledger, steps.n_iter, max_iter, "max_iter")
     steps, status = descending_rounds(steps, interior, ledger, descent, pace(problem))
