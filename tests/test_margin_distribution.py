@@ -16,11 +16,12 @@ from sklearn.preprocessing import minmax_scale, scale
 
 from polymargin import CrammerSingerSVC, MarginDistributionSVC
 from polymargin._core import _baseline, native
+from polymargin.certificate import Ledger
 from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import WarmStart, concave_convex, proximal_newton
+from polymargin.solvers import WarmStart, band_ascent, band_rounds, concave_convex, proximal_newton
 from polymargin.solvers.band_interior import InteriorSteps
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
@@ -123,13 +124,13 @@ def reference_step(X, y, cost, theta, mu, fit_intercept, rivals=None, levels=Non
 def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
     """One convex step at a rough machine: its values, and the rivals and levels it was made with."""
     problem = Problem(X, y, cost, int(y.max()) + 1, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-    ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), None, frozen)
-    concave_convex._solve_step(ascent, 1e-2)
+    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), None, frozen)
+    band_ascent.solve_step(ascent, 1e-2)
     machine = ascent.machine(0.0)
     S = np.asarray(X @ machine.W) + machine.b
     S[np.arange(len(y)), y] = -np.inf
     ascent.relinearise()
-    return concave_convex._solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
+    return band_ascent.solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
 
 
 @pytest.mark.parametrize("newton", [True, False])
@@ -172,7 +173,7 @@ def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
         # the signed duals make the machine, and start the native loop at it
         support, tau = problem.signed_duals(duals)
         np.testing.assert_allclose(X[support].T @ tau, machine.W, atol=1e-5 * abs(machine.W).max())
-        ascent = concave_convex._open(problem, concave_convex._Settings(10**7, 0, 1), WarmStart(duals, machine.b))
+        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), WarmStart(duals, machine.b))
         assert ascent.look().dual == pytest.approx(optimum, rel=1e-5)
 
 
@@ -193,7 +194,7 @@ def test_the_bound_holds_however_early_a_step_is_left():
     X, y, cost, theta, mu = step_data(6)
     for fit_intercept in (False, True):
         problem = Problem(X, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-        ascent = concave_convex._open(problem, concave_convex._Settings(3 * len(y), 0, 1))
+        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(3 * len(y), 0, 1))
         ascent.improve(1e-9)
         first = ascent.look()
         machine = ascent.machine(0.0)
@@ -410,7 +411,7 @@ def test_the_rounds_want_their_own_loss():
     X, y = wine()
     problem = CrammerSingerSVC()._problem(X, y.astype(np.int32), np.ones(len(y)), 3)
     with pytest.raises(TypeError, match="margin distribution loss"):
-        concave_convex._open(problem, concave_convex._Settings(1, 0, 1))
+        band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1))
 
 
 def test_many_classes_move_rows_through_the_arena():
@@ -422,3 +423,44 @@ def test_many_classes_move_rows_through_the_arena():
         est = MarginDistributionSVC(0.5, tol=1e-5, fit_intercept=False, random_state=0).fit(rows, y)
         assert est.certificate_.status == "stationary"
         assert est.objective(rows, y) == pytest.approx(est.objective_, rel=1e-9)
+
+
+@functools.cache
+def large_problem():
+    """Enough rows, classes and features that coordinate ascent does the work and the first rounds are restless."""
+    rng = np.random.default_rng(1)
+    n, d, c = 1500, 90, 15
+    y = rng.integers(0, c, size=n).astype(np.int32)
+    X = rng.normal(size=(n, d)) + 0.5 * rng.normal(size=(c, d))[y]
+    return Problem(X, y, np.full(n, 0.05), c, MarginDistributionLoss(0.2, 0.5), SquaredNorm(), False)
+
+
+@pytest.mark.parametrize("patience", [20, 0])
+def test_restless_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, monkeypatch):
+    problem = large_problem()
+    monkeypatch.setattr(band_rounds, "_PATIENCE", patience)  # 0: straight on to descending rounds
+    tol = 1e-4
+    assert band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1)).restless
+    found = concave_convex.concave_convex(problem, Ledger(tol), max_iter=1000, seed=0)
+    machine, certificate = found.machine, found.certificate
+    assert certificate.status == "stationary" and certificate.rel_gap <= tol
+    assert (np.diff(found.rounds) < 0.0).all() and found.rounds[-1] == machine.primal
+    assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-9)
+    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), WarmStart(found.duals, machine.b))
+    assert ascent.look().stated == pytest.approx(machine.primal, rel=1e-9)
+    ascent.relinearise()
+    gain = machine.primal - band_ascent.solve_step(ascent, 0.1 * tol).dual
+    assert gain <= 2.0 * tol * machine.primal  # the machine came out of the round that was certified
+
+
+def test_restless_rounds_that_find_nothing_better_give_way_to_descending_ones(monkeypatch):
+    problem = large_problem()
+    settings, ledger = band_ascent.Settings(10**7, 0, 1), Ledger(1e-4)
+    ascent = band_ascent.open_ascent(problem, settings)
+    seen = band_ascent.solve_step(ascent, 0.2)
+    descent = band_rounds.Descent(ascent, seen.stated)
+    start = descent.value
+    monkeypatch.setattr(band_ascent.Ascent, "hurry", lambda *_: None)  # rounds that never begin
+    steps = band_rounds.restless_rounds(problem, settings, ascent, seen, ledger, descent)
+    assert steps is not ascent and not descent.settled(ledger)
+    assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)

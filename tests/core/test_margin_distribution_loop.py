@@ -82,6 +82,26 @@ def test_both_steps_reach_their_optimum(build, storage):
         assert loop.evaluate(1) == loop.evaluate(3)
 
 
+@pytest.mark.parametrize("storage", ["dense64", "csr64-int32"])
+@pytest.mark.parametrize("build", BUILDS)
+def test_gentle_steps_leave_quiet_rows_alone_and_still_converge(build, storage):
+    X, y, cost = problem_data(1, n=300)
+    loop = open_loop(build, X, y, cost, storage, waiting=True)
+    loop.ascend(10**4, 1e-1)
+    for _ in range(60):
+        loop.evaluate(1)
+        rivals, _ = rivals_of(X, y, loop.weights())
+        before = loop.visits
+        loop.relinearise(True)
+        assert loop.visits - before < len(y)  # only rows whose beta has lost its rival
+        primal, dual, W = values(loop, X, y, cost, rivals)
+        assert loop.dual == pytest.approx(dual, rel=1e-9)
+        np.testing.assert_allclose(loop.weights(), W, atol=1e-9)
+        loop.ascend(10 * len(y), 1e-9)
+    primal, dual, _ = values(loop, X, y, cost, rivals)
+    assert primal - dual <= 1e-4 * primal
+
+
 @pytest.mark.parametrize("build", BUILDS)
 def test_the_papers_step_reaches_its_optimum(build):
     X, y, cost = problem_data(3)

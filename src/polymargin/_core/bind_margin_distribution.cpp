@@ -23,7 +23,7 @@ public:
     virtual void ascend(std::int64_t max_visits, double tol, const Poll& poll) = 0;
     virtual void restore() = 0;
     virtual BandLoss evaluate(int n_threads, const Poll& poll) = 0;
-    virtual void relinearise() = 0;
+    virtual void relinearise(bool gently, const Poll& poll) = 0;
     virtual const Progress& progress() const = 0;
     virtual double dual() const = 0;
     virtual double concave_part() const = 0;
@@ -57,7 +57,7 @@ public:
     void ascend(std::int64_t max_visits, double tol, const Poll& poll) override { loop_.ascend(max_visits, tol, poll); }
     void restore() override { loop_.restore(); }
     BandLoss evaluate(int n_threads, const Poll& poll) override { return loop_.evaluate(n_threads, poll); }
-    void relinearise() override { loop_.relinearise(); }
+    void relinearise(bool gently, const Poll& poll) override { loop_.relinearise(gently, poll); }
     const Progress& progress() const override { return loop_.progress(); }
     double dual() const override { return state().dual; }
     double concave_part() const override { return loop_.concave_part(); }
@@ -208,7 +208,9 @@ void bind_margin_distribution(nb::module_& m) {
                  const BandLoss loss = without_gil([&](const Poll& poll) { return self.evaluate(n_threads, poll); });
                  return std::make_tuple(loss.stated, loss.relaxed);
              }, "n_threads"_a)
-        .def("relinearise", &Loop::relinearise, nb::call_guard<nb::gil_scoped_release>())
+        .def("relinearise",
+             [](Loop& self, bool gently) { without_gil([&](const Poll& poll) { self.relinearise(gently, poll); }); },
+             "gently"_a = false)
         .def("restore", &Loop::restore, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("estimate", [](const Loop& self) { return self.progress().estimate; })
         .def_prop_ro("visits", [](const Loop& self) { return self.progress().visits; })

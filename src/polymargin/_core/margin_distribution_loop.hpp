@@ -19,8 +19,8 @@ public:
     // `frozen` is the paper's relaxation. The upper parts are absent until the first `relinearise`.
     MarginDistributionLoop(Rows rows, const Index* y, const double* cost, Band band, bool frozen, LoopSettings settings)
         : state_(rows, y, cost), problem_(band), frozen_(frozen), settings_(settings), random_(settings.seed), newton_(state_, upper_, problem_),
-          n_(rows.n_rows()), c_(rows.n_classes()), row_gap_(n_, 0.0f), resting_(n_, 0), wait_(settings.waiting ? n_ : 0, 0),
-          period_(wait_), classes_(c_ + 2), moved_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2),
+          n_(rows.n_rows()), c_(rows.n_classes()), row_gap_(n_, 0.0f), seen_violation_(n_, 0.0f), resting_(n_, 0),
+          wait_(settings.waiting ? n_ : 0, 0), period_(wait_), classes_(c_ + 2), moved_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2),
           every_(padded(c_)), steps_(c_ + 2) {
         visits_.reserve(n_);
         upper_.beta.assign(n_, 0.0);
@@ -43,17 +43,12 @@ public:
 
     // Every row looks at every class and at its upper part again.
     void restore() {
-        for (Size i = 0; i < n_; ++i) {
-            state_.duals.restore(i);
-            resting_[i] = 0;
-        }
-        std::fill(wait_.begin(), wait_.end(), std::uint8_t{0});
-        std::fill(period_.begin(), period_.end(), std::uint8_t{0});
+        for (Size i = 0; i < n_; ++i) wake(i);
         full_ = true;
     }
 
-    // sum_i loss_i, stated and relaxed, at the current scores; the highest rivals are remembered for `relinearise`. Chunks
-    // are fixed, so the number of threads changes no bit.
+    // sum_i loss_i, stated and relaxed, at the current scores; the highest rivals and the violations are remembered for
+    // `relinearise`. Chunks are fixed, so the number of threads changes no bit.
     BandLoss evaluate(int n_threads, const Poll& poll) {
         constexpr Size chunk = 2048;
         const Size n_chunks = (n_ + chunk - 1) / chunk;
@@ -88,20 +83,32 @@ public:
     }
 
     // The next convex step: the upper parts are measured against the rivals that `evaluate` (or a Newton pass) saw, linearised
-    // or frozen at the scores they had there. A beta whose rival has changed pulls at the new one.
-    void relinearise() {
-        for (Size i = 0; i < n_; ++i) {
-            if (upper_.rival[i] == upper_.seen_rival[i]) continue;
-            const double beta = upper_.beta[i];
-            if (!frozen_) set_beta(i, 0.0);
-            upper_.rival[i] = upper_.seen_rival[i];
-            if (!frozen_) set_beta(i, beta);
-        }
+    // or frozen at the scores they had there. A row whose beta has lost its rival is solved anew at once; many such betas that
+    // moved to their new rivals unsolved would throw the machine far off. `gently` lets rows go on waiting or resting that
+    // `evaluate` saw hardly violate their optimality conditions.
+    void relinearise(bool gently, const Poll& poll) {
         start_upper_parts();
         upper_.level = upper_.seen_level;
+        if (gently) {
+            wake_violating();
+        } else {
+            restore();
+        }
+        for (Size i = 0; i < n_; ++i) {
+            if (upper_.rival[i] == upper_.seen_rival[i]) continue;
+            const bool pulls = !frozen_ && upper_.beta[i] > 0.0;
+            if (pulls) set_beta(i, 0.0);
+            upper_.rival[i] = upper_.seen_rival[i];
+            if (pulls) {
+                wake(i);
+                visit(i);
+                progress_.visits += 1;
+            }
+            if ((i & 63) == 0) poll();
+        }
         refresh_dual();
-        restore();
-        progress_.estimate = full_estimate_ = infinity;
+        progress_.estimate = infinity;
+        full_estimate_ = gently ? 0.0 : infinity;  // gently: everything is looked at again after the next `evaluate`
     }
 
     // The exact dual value of the step (with an intercept: of the proximal problem).
@@ -250,6 +257,37 @@ private:
         upper_.beta[i] = beta;
     }
 
+    // Rows that violate their optimality conditions by more than a share of the mean look at everything again.
+    void wake_violating() {
+        double sum = 0.0;
+        for (Size i = 0; i < n_; ++i) sum += static_cast<double>(seen_violation_[i]);
+        const auto quiet = static_cast<float>(quiet_share_ * sum / static_cast<double>(n_));
+        for (Size i = 0; i < n_; ++i) {
+            if (seen_violation_[i] > quiet) wake(i);
+        }
+    }
+
+    // Row i looks at every class and at its upper part again.
+    void wake(Size i) {
+        state_.duals.restore(i);
+        resting_[i] = 0;
+        if (settings_.waiting) wait_[i] = period_[i] = 0;
+    }
+
+    // The largest violation of the row's optimality conditions, as `assess` sees it, but over all classes.
+    double violation(Size i, const double* scores, double top, double kappa) const {
+        const auto& slot = state_.duals.slot(i);
+        const double* a = state_.duals.values(slot);
+        const double own = scores[state_.y[i]], level = own - problem_.band().lower() + row_sum(i) / (2.0 * kappa);
+        double lowest = level;
+        for (Index k = 0; k < slot.count; ++k) {
+            if (a[k] > 0.0) lowest = std::min(lowest, scores[state_.duals.label(slot, k)]);
+        }
+        const double beta = upper_.beta[i];
+        const double wanted = own - top - problem_.band().upper() - beta / (2.0 * kappa * problem_.band().mu);
+        return std::max(std::max(top, level) - lowest, beta > 0.0 ? std::fabs(wanted) : wanted);
+    }
+
     BandLoss evaluate_row(Size i, double* scores) {
         state_.weights.all_scores(i, scores);
         const Index y = state_.y[i];
@@ -261,6 +299,7 @@ private:
         const double top = scores[static_cast<Size>(best)], below = problem_.below(own - top);
         upper_.seen_rival[i] = best;
         if (frozen_) upper_.seen_level[i] = top;
+        seen_violation_[i] = static_cast<float>(violation(i, scores, top, kappa));
         double above = 0.0;
         if (upper_.kind == Upper::linearised) above = own - scores[static_cast<Size>(upper_.rival[i])];
         if (upper_.kind == Upper::frozen) above = own - upper_.level[i];
@@ -273,6 +312,7 @@ private:
         random_.shuffle(visits_, state_.rows.bytes() > (Size{1} << 25) ? 4 : 1);
         if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
         for (Size k = 0; k < visits_.size(); ++k) {
+            if (k + 5 < visits_.size()) prefetch(visits_[k + 5]);
             if (k + 2 < visits_.size()) state_.duals.prefetch(visits_[k + 2]);
             if (k + 1 < visits_.size()) state_.rows.prefetch(visits_[k + 1]);
             if ((k & 63) == 0) poll();
@@ -290,6 +330,15 @@ private:
         if (full_) full_estimate_ = estimate;
         full_ = false;
         if (estimate <= 0.1 * full_estimate_) restore();
+    }
+
+    // What a visit reads of a row beside its features and duals.
+    void prefetch(Size i) const {
+        PM_PREFETCH(&state_.duals.slot(i));
+        PM_PREFETCH(&state_.q[i]);
+        PM_PREFETCH(&state_.cost[i]);
+        PM_PREFETCH(&upper_.beta[i]);
+        PM_PREFETCH(&upper_.rival[i]);
     }
 
     void list_visits(double& estimate) {
@@ -449,13 +498,14 @@ private:
     Progress progress_;
 
     Size n_, c_;
-    std::vector<float> row_gap_;
+    std::vector<float> row_gap_, seen_violation_;
     std::vector<std::uint8_t> resting_, wait_, period_;
     std::vector<std::uint32_t> visits_;
     bool full_ = true;
     double full_estimate_ = infinity, quiet_level_ = 0.0;
 
-    static constexpr Size widest_ = 64;  // classes a row moves at a time
+    static constexpr Size widest_ = 64;          // classes a row moves at a time
+    static constexpr double quiet_share_ = 0.3;  // of the mean violation
 
     // one row's workspace
     std::vector<Size> order_;

@@ -127,10 +127,8 @@ public:
             for (int u = 0; u < 4; ++u) v[u] = V + static_cast<Size>(classes[k + u]) * stride_;
             dense_dots<4>(x, v, d_, out + k);
         }
-        for (; k < count; ++k) {
-            v[0] = V + static_cast<Size>(classes[k]) * stride_;
-            dense_dots<1>(x, v, d_, out + k);
-        }
+        for (Size u = 0; k + u < count; ++u) v[u] = V + static_cast<Size>(classes[k + u]) * stride_;
+        last_dots(x, v, count - k, out + k);
     }
 
     void all_scores(const double* V, Size i, double* out) const {
@@ -141,10 +139,8 @@ public:
             for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * stride_;
             dense_dots<4>(x, v, d_, out + k);
         }
-        for (; k < c_; ++k) {
-            v[0] = V + k * stride_;
-            dense_dots<1>(x, v, d_, out + k);
-        }
+        for (Size u = 0; k + u < c_; ++u) v[u] = V + (k + u) * stride_;
+        last_dots(x, v, c_ - k, out + k);
     }
 
     // all scores of two rows at once
@@ -177,12 +173,29 @@ public:
 
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* /*every*/) const {
         const T* x = row(i);
-        for (Size k = 0; k < count; ++k) {
+        const Size d = d_;
+        Size k = 0;
+        for (; k + 2 <= count; k += 2) {  // two classes share one reading of the row
+            double* u = V + static_cast<Size>(classes[k]) * stride_;
+            double* v = V + static_cast<Size>(classes[k + 1]) * stride_;
+            const Pack first = spread(steps[k]), second = spread(steps[k + 1]);
+            Size j = 0;
+            for (; j + 4 <= d; j += 4) {
+                const Pack x0 = load(x + j);
+                store(u + j, load(u + j) + first * x0);
+                store(v + j, load(v + j) + second * x0);
+            }
+            for (; j < d; ++j) {
+                u[j] += steps[k] * static_cast<double>(x[j]);
+                v[j] += steps[k + 1] * static_cast<double>(x[j]);
+            }
+        }
+        for (; k < count; ++k) {
             double* v = V + static_cast<Size>(classes[k]) * stride_;
             const Pack step = spread(steps[k]);
             Size j = 0;
-            for (; j + 4 <= d_; j += 4) store(v + j, load(v + j) + step * load(x + j));
-            for (; j < d_; ++j) v[j] += steps[k] * static_cast<double>(x[j]);
+            for (; j + 4 <= d; j += 4) store(v + j, load(v + j) + step * load(x + j));
+            for (; j < d; ++j) v[j] += steps[k] * static_cast<double>(x[j]);
         }
     }
 
@@ -196,6 +209,16 @@ public:
 
 private:
     const T* row(Size i) const { return data_ + i * d_; }
+
+    // The up to three classes that fours leave over, together: one alone waits for each sum before the next.
+    void last_dots(const T* x, const double* const* v, Size count, double* out) const {
+        switch (count) {
+            case 3: dense_dots<3>(x, v, d_, out); break;
+            case 2: dense_dots<2>(x, v, d_, out); break;
+            case 1: dense_dots<1>(x, v, d_, out); break;
+            default: break;
+        }
+    }
 
     const T* data_;
     Size n_, d_, c_, stride_;

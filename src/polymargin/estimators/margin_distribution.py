@@ -52,7 +52,7 @@ class MarginDistributionSVC(MarginClassifier):
     ----------
     {ATTRIBUTES}
     objective_history_ : ndarray
-        Objective at the start and after each round.
+        Objective at the start and after each round that lowered it ("paper": after each).
     last_decrease_ : float
         Relative decrease of the objective in the last round that lowered it ("paper": its last relative change).
 

@@ -17,6 +17,7 @@ import numpy as np
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 from polymargin.solvers._interior_blocks import Array, Labels, SquaredCrammerSinger
+from polymargin.solvers.band_ascent import Ascent, Seen
 from polymargin.solvers.choice import interior_points_fit, sparse_duals
 from polymargin.solvers.dual_ascent import Machine, SparseDuals
 from polymargin.solvers.interior_point import InteriorPointResult, interior_point
@@ -75,6 +76,46 @@ class InteriorSteps:
         found = interior_point(*arrays, block, fit_intercept=problem.fit_intercept, tol=tol, max_iter=max_iter)
         self.spent += max(1, found.n_iter)
         return found
+
+
+class InteriorRounds:
+    """The same rounds by interior points, which go on from the best machine of an ascent; each solves its step at once."""
+
+    def __init__(self, interior: InteriorSteps, best: Machine, duals: SparseDuals, ascent: Ascent):
+        self._interior, self._machine, self._duals = interior, best, duals
+        self._epochs = ascent.budget // ascent.n_rows
+        self._before = ascent.n_iter
+        self._bound = -np.inf
+        self.crawls = False
+
+    @property
+    def n_iter(self) -> int:
+        return self._before + self._interior.spent
+
+    @property
+    def left(self) -> int:
+        return self._epochs - self.n_iter
+
+    def start_phase(self, epochs: int | None) -> None:
+        self.crawls = False
+
+    def relinearise(self) -> None:
+        self._rivals = self._interior.rivals(self._machine)
+
+    def improve(self, tol: float) -> bool:
+        if self.left > 0:
+            self._machine, self._duals, self._bound = self._interior.solve(self._rivals, self.left)
+        self.crawls = True  # whatever it has not reached, another attempt would not
+        return True
+
+    def look(self) -> Seen:
+        return Seen(self._machine.primal, np.nan, self._bound)
+
+    def machine(self, primal: float) -> Machine:
+        return self._machine
+
+    def duals(self) -> SparseDuals:
+        return self._duals
 
 
 class Band(SquaredCrammerSinger):
