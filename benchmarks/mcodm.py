@@ -20,6 +20,7 @@ from .table import aligned, number
 
 AT_MOST = 5.0  # times the seconds of Crammer-Singer, all rounds included
 TIMED = ("letter", "pendigits", "satimage", "usps", "news20")
+SEEDS = 5
 CS_OF_TIMED = {"usps": 0.1}  # as in `linear`; the others 1
 FOLDS = ("vehicle", "segment", "pendigits")
 CS = tuple(4.0**k for k in range(-3, 4))
@@ -52,32 +53,35 @@ def main(args: argparse.Namespace) -> None:
 
 
 def timed(name: str, tol: float, fit_intercept: bool, repeats: int) -> dict[str, Any]:
-    """Best processor seconds of both machines, which take turns."""
+    """Best processor seconds of both machines, which take turns, for some seeds; iterations and rounds are of the first."""
     data = datasets.load(name)
-    C = CS_OF_TIMED.get(name, 1.0)
-    settings: dict[str, Any] = {"C": C, "fit_intercept": fit_intercept, "tol": tol, "random_state": 0}
-    best = {CrammerSingerSVC: np.inf, MarginDistributionSVC: np.inf}
-    fitted: dict[type, Any] = {}
+    settings: dict[str, Any] = {"C": CS_OF_TIMED.get(name, 1.0), "fit_intercept": fit_intercept, "tol": tol}
+    rivals = (CrammerSingerSVC, MarginDistributionSVC)
+    best = {(machine, seed): np.inf for seed in range(SEEDS) for machine in rivals}
+    fitted: dict[tuple[type, int], Any] = {}
     for _ in range(repeats):
-        for machine in best:
+        for machine, seed in best:
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted[machine] = machine(**settings).fit(data.X, data.y)
-            best[machine] = min(best[machine], time.process_time() - began)
-    ours = fitted[MarginDistributionSVC]
+                fitted[machine, seed] = machine(**settings, random_state=seed).fit(data.X, data.y)
+            best[machine, seed] = min(best[machine, seed], time.process_time() - began)
+    theirs, ours = (np.array([best[machine, seed] for seed in range(SEEDS)]) for machine in rivals)
+    first = fitted[MarginDistributionSVC, 0]
+    ends = {fitted[MarginDistributionSVC, seed].certificate_.status for seed in range(SEEDS)}
     return {
         "data": name + ("*" if data.stand_in else ""),
         **settings,
-        "crammer_singer_seconds": best[CrammerSingerSVC],
-        "seconds": best[MarginDistributionSVC],
-        "ratio": best[MarginDistributionSVC] / best[CrammerSingerSVC],
-        "crammer_singer_iterations": int(fitted[CrammerSingerSVC].n_iter_),
-        "iterations": int(ours.n_iter_),
-        "rounds": len(ours.objective_history_) - 1,
-        "status": ours.certificate_.status,
-        "objective": float(ours.objective_),
-        "rel_gap": float(ours.certificate_.rel_gap),
+        "crammer_singer_seconds": theirs.mean(),
+        "seconds": ours.mean(),
+        "ratio": ours.mean() / theirs.mean(),
+        "ratios": (ours / theirs).tolist(),
+        "crammer_singer_iterations": int(fitted[CrammerSingerSVC, 0].n_iter_),
+        "iterations": int(first.n_iter_),
+        "rounds": len(first.objective_history_) - 1,
+        "status": ", ".join(sorted(ends)),
+        "objective": float(first.objective_),
+        "rel_gap": float(first.certificate_.rel_gap),
     }
 
 
@@ -85,16 +89,18 @@ def print_times(found: list[dict[str, Any]]) -> None:
     rows = [
         [
             f"{f['data']} C={f['C']:g}", f"{f['tol']:g}", number(f["crammer_singer_seconds"]), number(f["seconds"]),
-            f"{f['ratio']:.2f}", str(f["crammer_singer_iterations"]), str(f["iterations"]), str(f["rounds"]), f["status"],
+            f"{f['ratio']:.2f}", f"{max(f['ratios']):.2f}", str(f["crammer_singer_iterations"]), str(f["iterations"]),
+            str(f["rounds"]), f["status"],
         ]
         for f in found
     ]  # fmt: skip
-    head = ["processor seconds of a fit", "tol", "CS", "mcODM", "ratio", "iterations CS", "mcODM", "rounds", "status"]
+    head = ["processor seconds", "tol", "CS", "mcODM", "ratio", "worst seed", "iterations CS", "mcODM", "rounds", "status"]
     print(aligned(head, rows))
     largest = max(f["ratio"] for f in found)
     settled = all(f["status"] == "stationary" for f in found)
     verdict = "PASS" if largest <= AT_MOST and settled else "FAIL"
-    print(f"{verdict}: largest ratio {largest:.2f} (<= {AT_MOST:g}), all rounds included; all stationary: {settled}")
+    means = f"largest ratio {largest:.2f} (<= {AT_MOST:g}), means of {SEEDS} seeds, all rounds included"
+    print(f"{verdict}: {means}; all stationary: {settled}")
     if any(f["data"].endswith("*") for f in found):
         print("* stand-in: made from a seed or taken from scikit-learn, NOT the data set of that name")
 
