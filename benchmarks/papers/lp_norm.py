@@ -78,11 +78,11 @@ PAPER = Paper(
             "standardised by the training rows. Of the paper's six sets only news20 is to be had here, as another file; the "
             "others are sets with many classes.",
             cases=(
-                Case("orl", 100),
-                Case("isolet", 120, "coarse"),
-                Case("letter", 240, "coarse", inner=2),
-                Case("yaleb", 240, "coarse", inner=2),
-                Case("news20", 260, "text"),
+                Case("orl", 300),
+                Case("isolet", 300, "coarse"),
+                Case("letter", 600, "coarse", inner=2),
+                Case("yaleb", 600, "coarse", inner=2),
+                Case("news20", 600, "text"),
             ),
             machines=machines,
             splits=10,

@@ -142,13 +142,13 @@ PAPER = Paper(
             "chosen inside the training folds. Columns standardised by the training folds where the authors standardise "
             "(not cornell, isolet, dermatology). Mean ± standard deviation over the folds.",
             cases=_cases(
-                glass=(150, "full"),
-                dermatology=(150, "full"),
-                vehicle=(150, "full"),
-                cornell=(210, "coarse"),
-                orl=(240, "coarsest"),
-                usps=(240, "coarsest"),
-                isolet=(300, "coarsest"),
+                glass=(450, "full"),
+                dermatology=(450, "full"),
+                vehicle=(450, "full"),
+                cornell=(600, "coarse"),
+                orl=(600, "coarsest"),
+                usps=(600, "coarsest"),
+                isolet=(600, "coarsest"),
             ),
             machines=nested,
             splits=50,
@@ -172,7 +172,7 @@ PAPER = Paper(
             cases=tuple(
                 Case(
                     name,
-                    200 if name == "usps" else 110,
+                    600 if name == "usps" else 200,
                     scale=("none" if name in NOT_SCALED else None),
                     leave_out=("SMLR",) if name in LARGE else (),
                 )
