@@ -11,6 +11,7 @@ from polymargin.certificate import Ledger
 from polymargin.losses import WestonWatkinsHinge
 from polymargin.penalties.pairwise import PairwiseDistances
 from polymargin.problem import Problem
+from polymargin.solvers import row_products
 from polymargin.solvers.design import Design
 from polymargin.solvers.pair_face import _Face, _PairNewton
 from polymargin.solvers.pair_iterate import PairIterate
@@ -19,7 +20,9 @@ from polymargin.solvers.row_products import KeptProducts, RowSpan
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_kept_products_grow(kind):
+@pytest.mark.parametrize("most", [4000, 10])
+def test_kept_products_grow(kind, most, monkeypatch):
+    monkeypatch.setattr(row_products, "_MOST", most)
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((30, 6)) * (rng.random((30, 6)) < 0.6)
     X = sparse.csr_matrix(dense) if kind == "csr" else dense

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dgeqrf, dormqr
 Array = NDArray[np.float64]
 
 _BLOCK = 64  # columns that LAPACK handles at a time
+_MOST = 4000  # rows whose inner products are kept while others join
 
 
 class RowSpan:
@@ -44,13 +45,19 @@ class KeptProducts:
     def __init__(self, X: Any, mean: Array):
         self._X = X
         self._with_mean = np.asarray(X @ mean, dtype=np.float64) - 0.5 * float(mean @ mean)
-        self._at = np.full(X.shape[0], -1)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._at = np.full(self._X.shape[0], -1)
         self._rows = np.empty(0, dtype=np.intp)
         self._K = np.empty((0, 0))
 
     def of(self, rows: NDArray[np.integer[Any]]) -> tuple[Array, NDArray[np.integer[Any]]]:
         """A matrix of inner products, some of it unused, and where the given rows are in it."""
         new = np.unique(rows[self._at[rows] < 0])
+        if len(self._rows) and len(self._rows) + len(new) > _MOST:
+            self._forget()
+            new = np.unique(rows)
         if len(new):
             m, n = len(self._rows), len(self._rows) + len(new)
             if n > len(self._K):
