@@ -54,13 +54,15 @@ def _how_much(results: Results) -> str:
     """How many splits there are, so that nobody takes "not different" for "equal"."""
     pairs = [(table, case) for table in results.paper.tables if table.splits > 1 for case in table.cases]
     counts = [len(results.splits(table, case)) if case in results.cases(table) else 0 for table, case in pairs]
-    single, none = counts.count(1), counts.count(0)
-    return (
-        f"How much this rests on: of {len(counts)} pairs of a table and a data set {none} have not been run and {single} "
-        f"have a single split, which no test can use; the others have up to {max(counts)} splits. So few splits show large "
-        'differences only: "not different" does not mean equal. `python -m benchmarks papers run` adds splits within the '
-        "budgets."
-    )
+    short = sorted(n for n, (table, _) in zip(counts, pairs, strict=True) if n < table.splits)
+    said = f"How much this rests on: {len(counts) - len(short)} of {len(counts)} pairs of a table and a data set have all splits"
+    if short:
+        spread = f"{short[0]}" if short[0] == short[-1] else f"{short[0]} to {short[-1]}"
+        said += (
+            f", the others {spread}, either because the next would not fit into the budget or because it has not been run "
+            "yet (`python -m benchmarks papers run`)"
+        )
+    return said + '. Few splits show large differences only: "not different" does not mean equal.'
 
 
 # -- a table -------------------------------------------------------------------------------------------------------------
