@@ -55,7 +55,7 @@ def _how_much(results: Results) -> str:
     pairs = [(table, case) for table in results.paper.tables if table.splits > 1 for case in table.cases]
     counts = [len(results.splits(table, case)) if case in results.cases(table) else 0 for table, case in pairs]
     short = sorted(n for n, (table, _) in zip(counts, pairs, strict=True) if n < table.splits)
-    said = f"How much this rests on: {len(counts) - len(short)} of {len(counts)} pairs of a table and a data set have all splits"
+    said = f"How much this rests on: {len(counts) - len(short)} of {len(counts)} pairs of table and data set have all splits"
     if short:
         spread = f"{short[0]}" if short[0] == short[-1] else f"{short[0]} to {short[-1]}"
         said += (

@@ -101,6 +101,7 @@ def solve_and_expand(
     rounds: tuple[float, ...] = ()
     for attempt in range(_ATTEMPTS):
         ledger.tol = tol * 0.1**attempt
+        ledger.dual = float("-inf")  # what earlier duals proved says nothing about those that come now
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended

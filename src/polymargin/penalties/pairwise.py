@@ -29,6 +29,7 @@ from polymargin.penalties.base import Array, Penalty
 
 _TINY = 1e-300
 _CANCELS = 0.01  # of the squared lengths: distances below are formed from differences
+_ROUNDING = 4e-16
 _AT_ONCE = 1 << 20  # entries of them
 
 
@@ -173,8 +174,12 @@ class PairwiseDistances(Penalty):
         common = float(mean @ mean) * c  # what no difference of classes can carry
         Q = model.Q + model.ridge / c
         W, e = model.W, rest - (rest @ share)[:, None]
-        lengths2 = Q**2 * _sq(W.T @ W) + 2.0 * Q / c * _sq(W.T @ e) + _sq(e.T @ e) / c**2
-        s = np.sqrt(np.maximum(lengths2[pair_indices(c)], 0.0))
+        parts = Q**2 * _spread(self.squares(W), c), 2.0 * Q / c * _sq(W.T @ e), _sq(e.T @ e) / c**2
+        # far from the optimum the parts cancel: what rounding may hide is added, so that the bound stays one
+        w, r = np.linalg.norm(W, axis=0), np.linalg.norm(e, axis=0)
+        hidden = np.abs(parts[0]) + 2.0 * Q / c * np.add.outer(w, w) * np.add.outer(r, r) + np.add.outer(r, r) ** 2 / c**2
+        lengths2 = np.maximum(sum(parts), 0.0) + _ROUNDING * hidden
+        s = np.sqrt(lengths2[pair_indices(c)])
         ray = flow_ray(s, self.p, common / (2.0 * model.ridge))
         return lambda t: self._flow_cost(t * s, c) + t * t * common / (2.0 * model.ridge), ray
 

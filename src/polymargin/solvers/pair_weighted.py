@@ -120,7 +120,7 @@ class _Ascent:
 
     def run(self, ledger: Ledger, max_iter: int) -> None:
         n, metric = self.now.problem.n_rows, self.metric
-        budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, 2
+        budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, _FIRST_MOVES + 1
         patience, quiet = _Patience(), 0
         while True:
             self.loop.ascend(min(_EPOCHS * n, budget - self.visits), 0.3 * ledger.tol)
@@ -134,16 +134,16 @@ class _Ascent:
             settled = moves >= next_newton and (quiet >= _QUIET or (quiet > 0 and price <= _CHEAP * ledger.tol * size))
             if settled or moves >= next_check or estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
                 bound = self._certify(ledger, W)
-                if ledger.done or out_of_budget or patience.is_over(ledger, self.visits / n):
+                if ledger.done or patience.is_over(ledger, self.visits / n):
                     return
                 next_check = moves + _CHECK_EVERY
-                if settled:
-                    if self._newton(ledger, bound):
-                        if ledger.done:
-                            return
-                        next_newton = moves + _CHECK_EVERY
-                        continue
-                    next_newton = moves + max(_CHECK_EVERY, moves // 2)  # too early: as dear as many epochs
+                helped = settled and self._newton(ledger, bound)
+                if ledger.done or out_of_budget:
+                    return
+                if settled:  # too early, it was as dear as many epochs
+                    next_newton = moves + (_CHECK_EVERY if helped else max(_CHECK_EVERY, moves // 2))
+                if helped:
+                    continue
             if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
                 self._move(W, Z)
             else:
