@@ -99,15 +99,14 @@ def test_a_factor_serves_pairs_that_leave_and_join(fit_intercept, kind):
         np.testing.assert_allclose(sums, 0.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0])
-@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("p", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize("size", [1.0, 1e6])
 def test_a_model_far_away_bounds_the_conjugate_nevertheless(p, size):
-    """All parts of the bound are then large and cancel; what rounding hides must not make it a false one."""
-    rng = np.random.default_rng(4)
+    """With two classes the large parts of the bound cancel; what rounding hides must not make it a false one."""
     penalty = PairwiseDistances(p=p)
-    Z = rng.standard_normal((6, 4))
-    Z -= Z.mean(axis=1, keepdims=True)
-    if p == 1.0:
-        Z *= 0.1  # beyond some length it is infinite
-    cost, _ = penalty.conjugate_along(penalty.model(size * rng.standard_normal((6, 4)), 0.0), Z)
-    assert cost(1.0) >= penalty.conjugate(Z) * (1.0 - 1e-9)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        Z = rng.standard_normal((6, 2))
+        Z -= Z.mean(axis=1, keepdims=True)
+        cost, _ = penalty.conjugate_along(penalty.model(size * rng.standard_normal((6, 2)), 0.0), Z)
+        assert cost(1.0) >= penalty.conjugate(Z) * (1.0 - 1e-9)
