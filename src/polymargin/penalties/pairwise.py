@@ -174,10 +174,12 @@ class PairwiseDistances(Penalty):
         common = float(mean @ mean) * c  # what no difference of classes can carry
         Q = model.Q + model.ridge / c
         W, e = model.W, rest - (rest @ share)[:, None]
-        parts = Q**2 * _spread(self.squares(W), c), 2.0 * Q / c * _sq(W.T @ e), _sq(e.T @ e) / c**2
+        across = e.T @ e
+        parts = Q**2 * _spread(self.squares(W), c), 2.0 * Q / c * _sq(W.T @ e), _sq(across) / c**2
         # far from the optimum the parts cancel: what rounding may hide is added, so that the bound stays one
-        w, r = np.linalg.norm(W, axis=0), np.linalg.norm(e, axis=0)
-        hidden = np.abs(parts[0]) + 2.0 * Q / c * np.add.outer(w, w) * np.add.outer(r, r) + np.add.outer(r, r) ** 2 / c**2
+        w, r = np.sqrt(np.einsum("jk,jk->k", W, W)), np.sqrt(np.diag(across))
+        sums = np.add.outer(r, r)
+        hidden = parts[0] + 2.0 * Q / c * np.add.outer(w, w) * sums + sums**2 / c**2
         lengths2 = np.maximum(sum(parts), 0.0) + _ROUNDING * hidden
         s = np.sqrt(lengths2[pair_indices(c)])
         ray = flow_ray(s, self.p, common / (2.0 * model.ridge))
