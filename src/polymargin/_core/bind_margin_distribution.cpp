@@ -65,13 +65,7 @@ public:
     Size n_features() const override { return state().rows.n_features(); }
     Size n_classes() const override { return state().rows.n_classes(); }
 
-    std::vector<double> weights() const override {
-        std::vector<double> out(n_features() * n_classes());
-        for (Size j = 0, at = 0; j < n_features(); ++j) {
-            for (Size k = 0; k < n_classes(); ++k) out[at++] = state().weights.weight(j, k);
-        }
-        return out;
-    }
+    std::vector<double> weights() const override { return state().weights.weights(); }
     std::vector<double> intercepts() const override {
         std::vector<double> out(n_classes());
         for (Size k = 0; k < n_classes(); ++k) out[k] = state().weights.intercept(k);

@@ -29,8 +29,9 @@ from polymargin.penalties.base import Array, Penalty
 
 _TINY = 1e-300
 _CANCELS = 0.01  # of the squared lengths: distances below are formed from differences
-_ROUNDING = 4e-16
-_AT_ONCE = 1 << 20  # entries of them
+_FEW_ENTRIES = 1 << 16  # of all differences: they are formed anyway
+_AT_ONCE = 1 << 20  # entries of differences
+_ROUNDING = 2e-15  # of an inner product, in parts of the product of the lengths
 
 
 class PenaltyModel(NamedTuple):
@@ -222,7 +223,7 @@ class PairwiseDistances(Penalty):
         From the differences themselves, which nothing cancels in; with many entries from inner products where little does.
         """
         k, other = pair_indices(W.shape[1])
-        if len(k) * len(W) <= _AT_ONCE >> 4 or np.isinf(self.p):
+        if len(k) * len(W) <= _FEW_ENTRIES or np.isinf(self.p):
             return _distances(W, k, other)
         G = W.T @ W
         own = np.diag(G)

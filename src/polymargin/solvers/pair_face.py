@@ -242,8 +242,7 @@ class _Face:
         if not self._free:
             return misses
         _, b = now.design.split(now.V)
-        sums = np.bincount(now.y, now.A.sum(axis=1), self._n_classes) - now.A.sum(axis=0)
-        return np.r_[_slope_of_offsets(now, b) - sums, misses]
+        return np.r_[_slope_of_offsets(now, b) - now.sums(), misses]
 
 
 def _slope_of_offsets(now: PairIterate, b: Array) -> Array:

@@ -119,10 +119,12 @@ class PairIterate:
         """Whether the sums of the multipliers cost more than the multipliers can be worth."""
         if not (self.design.fit_intercept and self.inexact):
             return False
-        own = self.A.sum(axis=1)
-        sums = np.bincount(self.y, own, self.S.shape[1]) - self.A.sum(axis=0)
-        total = float(own.sum())
-        return bool(self.problem.penalty.offset_conjugate(sums, total) > _FAR * total)
+        total = float(self.A.sum())
+        return bool(self.problem.penalty.offset_conjugate(self.sums(), total) > _FAR * total)
+
+    def sums(self) -> Array:
+        """``sum_i tau_i``, which a free intercept wants to vanish."""
+        return np.asarray(np.bincount(self.y, self.A.sum(axis=1), self.A.shape[1]) - self.A.sum(axis=0))
 
     def balanced(self) -> Array:
         """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
