@@ -1,21 +1,27 @@
 """Which solver for which problem.
 
 Dual ascent starts every problem and ends almost all of them. On badly conditioned data (columns far from zero without an
-intercept, very large C) it can crawl; if the Newton system is small, an interior point then ends the fit in a few steps.
+intercept, very large C) it can crawl. If the Newton system of an interior point is small, that ends the fit in a few steps;
+if few duals are free (wide data), Newton's method with multipliers does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
+from scipy import sparse
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmStart, dual_ascent
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
-_LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the interior point
+LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
 _NEWTON_STEPS = 20  # what an interior point usually takes
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
+_PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
 
 
 def solve(
@@ -31,28 +37,69 @@ def solve(
     patience = min(max_iter, interior_point_patience(problem))
     if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
         patience = min(patience, _FEW_EPOCHS)
-    solution = dual_ascent(problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start)
+    pace = _Pace(problem, ledger, max_iter)
+    solution = dual_ascent(
+        problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start, gives_up=pace.gives_up
+    )
     left = max_iter - solution.certificate.n_iter
-    if ledger.done or left == 0:
+    if ledger.done or left <= 0:
         return solution
-    return _finish_with_interior_point(problem, ledger, left, solution)
+    if interior_points_fit(problem):
+        return _finish_with_interior_point(problem, ledger, left, solution)
+    return _finish_with_newton(problem, ledger, left, solution, seed, n_threads)
+
+
+class _Pace:
+    """Whether ascent will get there: extrapolates the logarithm of the relative gap.
+
+    It is given up if it would take more epochs than are left, or than another method costs.
+    """
+
+    def __init__(self, problem: Problem, ledger: Ledger, max_iter: int):
+        self._problem, self._ledger, self._max_iter = problem, ledger, max_iter
+        self._seen: tuple[int, float] | None = None
+
+    def gives_up(self, epochs: int, duals: Callable[[], SparseDuals]) -> bool:
+        before, now = self._seen, (epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if before is not None and epochs - before[0] < _SPAN:
+            return False
+        self._seen = now
+        if before is None or epochs < _PATIENCE:
+            return False
+        rate = (before[1] - now[1]) / (epochs - before[0])
+        needed = now[1] / rate if rate > 0.0 else np.inf
+        price = self._price(duals())
+        return bool(np.isfinite(price) and needed > min(self._max_iter - epochs, price))
+
+    def _price(self, duals: SparseDuals) -> float:
+        """Of the other method, in epochs."""
+        from polymargin.solvers.multiplier_newton import price_of_newton
+
+        if interior_points_fit(self._problem):
+            return float(interior_point_patience(self._problem))
+        return price_of_newton(self._problem, duals) / _flops_of_epoch(self._problem)
 
 
 def interior_point_patience(problem: Problem, solves: int = 1) -> int:
     """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
-    if not problem.loss.interior_block or not interior_points_fit(problem):
+    if not interior_points_fit(problem):
         return np.iinfo(np.int32).max
     n, c = problem.n_rows, problem.n_classes
     unknowns = (min(n, problem.n_features) + 1) * c
     newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
-    epoch = 4 * n * max(1, problem.n_features) * c
-    return 200 + int(solves * _NEWTON_STEPS * newton_step / epoch)
+    return _PATIENCE + int(solves * _NEWTON_STEPS * newton_step / _flops_of_epoch(problem))
+
+
+def _flops_of_epoch(problem: Problem) -> float:
+    entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    return 4.0 * max(1, entries) * problem.n_classes
 
 
 def interior_points_fit(problem: Problem) -> bool:
     """Whether the dense arrays of an interior point are small enough."""
     n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
-    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= _LARGEST_ARRAY
+    small = (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
+    return bool(problem.loss.interior_block) and small
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
@@ -82,6 +129,27 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     if result.primal >= so_far.machine.primal:
         return so_far._replace(certificate=certificate, crawled=True)
     return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
+
+
+def _finish_with_newton(
+    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, seed: int, n_threads: int
+) -> Solution:
+    """Newton's method with multipliers, and ascent for what may be left."""
+    from polymargin.solvers.multiplier_newton import multiplier_newton, price_of_newton
+
+    assert so_far.duals is not None
+    if np.isfinite(price_of_newton(problem, so_far.duals)):
+        before = so_far.certificate.n_iter
+        so_far = multiplier_newton(problem, ledger, max_iter, so_far)
+        max_iter -= so_far.certificate.n_iter - before
+    if ledger.done or max_iter <= 0:
+        return so_far
+    assert so_far.duals is not None
+    start = WarmStart(so_far.duals, so_far.machine.b)
+    solution = dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+    certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
+    better = solution if solution.machine.primal < so_far.machine.primal else so_far
+    return better._replace(certificate=certificate, duals=solution.duals)
 
 
 def sparse_duals(a: np.ndarray) -> SparseDuals:

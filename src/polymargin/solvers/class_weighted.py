@@ -170,8 +170,7 @@ class _Ascent:
             return duals
         factors, t, _, _ = self._balanced()
         y = self.problem.y
-        rows = np.repeat(np.arange(len(y)), np.diff(duals.starts))
-        return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
+        return duals._replace(values=duals.values * (t * factors[y[duals.rows], duals.classes]))
 
 
 def _open_loop(problem: Problem, seed: int) -> Any:

@@ -11,6 +11,7 @@ Off-class duals ``a_il >= 0`` make the machine: ``tau_iy = sum_l a_il``, ``tau_i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from polymargin.solvers.flows import balancing_factors
 
 Array = NDArray[np.float64]
 
+_EPOCHS_BETWEEN_LOOKS = 100  # at the true gap, at most
+
 
 class SparseDuals(NamedTuple):
     """Non-zero off-class duals, row by row: entries ``starts[i]:starts[i + 1]`` belong to row i."""
@@ -31,6 +34,17 @@ class SparseDuals(NamedTuple):
     starts: NDArray[np.int64]
     classes: NDArray[np.int32]
     values: Array
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The row of every entry."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def dense(self, n_classes: int) -> Array:
+        """The duals as an array (n, c)."""
+        out = np.zeros((len(self.starts) - 1, n_classes))
+        out[self.rows, self.classes] = self.values
+        return out
 
 
 class Machine(NamedTuple):
@@ -69,6 +83,9 @@ class WarmStart(NamedTuple):
     crawled: bool = False
 
 
+Watch = Callable[[int, Callable[[], SparseDuals]], bool]
+
+
 def dual_ascent(
     problem: Problem,
     ledger: Ledger,
@@ -77,12 +94,21 @@ def dual_ascent(
     seed: int,
     n_threads: int = 1,
     start: WarmStart | None = None,
+    gives_up: Watch | None = None,
 ) -> Solution:
-    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up."""
+    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up.
+
+    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
+    """
     loop = open_loop(problem, seed)
     budget = max_iter * problem.n_rows
     ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
-    machine = ascend(problem, loop, ledger, budget, n_threads, start)
+
+    def enough() -> bool:
+        epochs = loop.visits // problem.n_rows
+        return loop.visits >= budget or (gives_up is not None and gives_up(epochs, lambda: SparseDuals(*loop.duals())))
+
+    machine = ascend(problem, loop, ledger, budget, n_threads, start, enough)
     duals = SparseDuals(*loop.duals())
     if problem.fit_intercept:
         duals = _balanced(duals, loop, problem.y)
@@ -112,25 +138,38 @@ def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = 
 
 
 def _without_intercept(
-    problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
+    problem: Problem,
+    loop: Any,
+    ledger: Ledger,
+    budget: int,
+    n_threads: int,
+    start: WarmStart | None,
+    enough: Callable[[], bool],
 ) -> Machine:
     if start is not None:
         loop.set_duals(*start.duals)
     best = None
     while True:
-        loop.ascend(budget - loop.visits, ledger.tol)
+        loop.ascend(min(_EPOCHS_BETWEEN_LOOKS * problem.n_rows, budget - loop.visits), ledger.tol)
         half_norm = 0.5 * loop.squared_norm
         primal, dual = half_norm + loop.loss(n_threads), loop.dual_sum - half_norm
         ledger.add(primal, dual, loop.visits // problem.n_rows)
         if best is None or primal < best.primal:
             best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
-        if ledger.done or loop.visits >= budget:
+        if ledger.done or enough():
             return best
-        loop.restore()
+        if loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate):  # rows and classes at rest were missed
+            loop.restore()
 
 
 def _with_free_intercept(
-    problem: Problem, loop: Any, ledger: Ledger, budget: int, n_threads: int, start: WarmStart | None
+    problem: Problem,
+    loop: Any,
+    ledger: Ledger,
+    budget: int,
+    n_threads: int,
+    start: WarmStart | None,
+    enough: Callable[[], bool],
 ) -> Machine:
     """Proximal-point loop on b: ascend for some epochs, move the centre of ``(rho/2) |b - centre|^2`` to b, repeat.
 
@@ -156,7 +195,7 @@ def _with_free_intercept(
             ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows)
             if best is None or primal < best.primal:
                 best = Machine(loop.weights(), loop.intercepts(), primal)
-            if ledger.done or out_of_budget:
+            if ledger.done or enough():
                 return best
             next_check = outer + max(1, outer // 8)
         loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
@@ -183,8 +222,7 @@ def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDual
     """The repaired duals themselves: those whose value is the bound."""
     factors = balancing_factors(loop.flows())
     t = best_multiple(*loop.scaled(factors))
-    rows = np.repeat(np.arange(len(y)), np.diff(duals.starts))
-    return duals._replace(values=duals.values * (t * factors[y[rows], duals.classes]))
+    return duals._replace(values=duals.values * (t * factors[y[duals.rows], duals.classes]))
 
 
 def centre_and_spread(X: Any) -> tuple[Array, float]:

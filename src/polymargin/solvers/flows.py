@@ -44,6 +44,13 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
         return np.where(kept > 0.0, np.exp(u[:, None] - u), 0.0)
 
 
+def balanced_duals(A: Array, y: NDArray[np.int32]) -> Array:
+    """Duals ``A (n, c)`` whose flows are made a circulation; they may have left their bounds."""
+    flows = np.zeros((A.shape[1],) * 2)
+    np.add.at(flows, y, A)
+    return np.asarray(A * balancing_factors(flows)[y])
+
+
 def _same_component(flows: Array) -> NDArray[np.bool_]:
     """Which pairs of classes lie in one strong component of the graph of positive flows."""
     reached = flows > 0.0

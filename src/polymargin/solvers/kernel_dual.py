@@ -101,8 +101,7 @@ class _State:
         self._look()
 
     def _start_from(self, start: WarmStart) -> None:
-        rows = np.repeat(np.arange(self.n), np.diff(start.duals.starts))
-        self.a[rows, start.duals.classes] = start.duals.values
+        self.a[:] = start.duals.dense(len(self.b))
         if self.intercept:
             self.b[:] = start.b
         self.sums = self._signed(np.arange(self.n)).sum(axis=0)

@@ -17,7 +17,7 @@ from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.choice import sparse_duals
 from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, best_multiple
-from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.flows import balanced_duals
 from polymargin.solvers.interior_point import interior_point
 
 Array = NDArray[np.float64]
@@ -68,9 +68,7 @@ def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
     """The duals, balanced if the intercept is free, and the value of the lp-norm dual at them."""
     y, cost = problem.y, problem.cost
     if problem.fit_intercept:
-        flows = np.zeros((problem.n_classes,) * 2)
-        np.add.at(flows, y, a)
-        a = a * balancing_factors(flows)[y]
+        a = balanced_duals(a, y)
     sums = a.sum(axis=1)
     hinge = problem.loss.row_problem is not None  # no squared loss: the duals of a row add up to its cost at most
     room = float(np.min(cost / np.maximum(sums, cost))) if hinge else 1.0

@@ -63,7 +63,7 @@ class Tangent(NamedTuple):
 
     def bound(self, problem: Problem, duals: SparseDuals) -> float:
         """D of duals, balanced first if the intercept is free; the best along their ray."""
-        kappa, rows = self.kappa, _rows_of(duals)
+        kappa, rows = self.kappa, duals.rows
         if problem.fit_intercept:
             flows = np.zeros((problem.n_classes, problem.n_classes))
             np.add.at(flows, (problem.y[rows], duals.classes), duals.values)
@@ -160,13 +160,9 @@ def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter:
     return Attempt(W, result.b, loss, sparse_duals(kappa * result.a)), result.n_iter
 
 
-def _rows_of(duals: SparseDuals) -> NDArray[np.intp]:
-    return np.repeat(np.arange(len(duals.starts) - 1), np.diff(duals.starts))
-
-
 def signed(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> Any:
     """tau as a sparse (n, c) matrix: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
-    n, rows = len(y), _rows_of(duals)
+    n, rows = len(y), duals.rows
     own = np.bincount(rows, duals.values, n)
     entries = np.concatenate([-duals.values, own])
     where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])

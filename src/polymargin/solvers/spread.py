@@ -204,14 +204,15 @@ def _classical(
         return start.classical, 0
     plain = replace(problem, penalty=SquaredNorm())
     ledger = Ledger(max(tol, START_TOL))
-    settings = {"seed": seed, "n_threads": n_threads}
-    epochs = min(max_iter, START_EPOCHS)
-    solution = dual_ascent(plain, ledger, max_iter=epochs, start=_classical_start(problem, start), **settings)
+    near = _classical_start(problem, start)
+    solution = dual_ascent(
+        plain, ledger, max_iter=min(max_iter, START_EPOCHS), seed=seed, n_threads=n_threads, start=near
+    )
     spent = solution.certificate.n_iter
     if ledger.dual >= 0.99 * plain.trivial_value() and ledger.tol > tol and spent < max_iter:
         ledger.tol = tol  # all but W = 0: that is worth a proof
         again = None if solution.duals is None else WarmStart(solution.duals, solution.machine.b)
-        solution = solve(plain, ledger, max_iter=max_iter - spent, start=again, **settings)
+        solution = solve(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
         spent += solution.certificate.n_iter
     return Classical(solution.machine, solution.duals, ledger.dual, ledger.done), spent * problem.n_rows
 

@@ -1,0 +1,242 @@
+"""Newton's method with multipliers: for data on which dual ascent crawls and interior points would be too large.
+
+Many columns, rows that can be separated, a large C: then the Hessian of the dual on its face is badly conditioned, and
+ascent takes tens of thousands of epochs. The proximal method of multipliers solves a few problems that are smooth instead,
+
+    min_{W, b}  1/2 |W|^2 + |b - b'|^2 / (2 kappa) + sum_i max_{a in A_i} <a, e_i> - |a - a'_i|^2 / (2 sigma),
+    e_il = 1 - (s_iy - s_il),      a', b' the duals and offsets before,      kappa = infinity in the limit
+
+and moves to their duals, the projections of ``a' + sigma e`` onto the polytope A_i of the loss. The larger sigma, the fewer
+rounds; each is solved by semismooth Newton steps with a line search. Their linear system has one unknown for each dual that
+is free to move, and those are about as many as support pairs:
+
+    (G / sigma + M) dz = change of e along the residual
+    M_jl = (<x_j, x_l> + kappa) (e_own - e_rival)_j' (e_own - e_rival)_l
+
+An open row has own = y and G the identity. A closed one, whose duals keep their sum u_i, gives and takes between its largest
+dual (own) and the others: there G is the identity plus ones. Every round ends with a certificate.
+
+References: Rockafellar, Math. Oper. Res. 1 (1976) 97-116; Li, Sun & Toh, SIAM J. Optim. 28 (2018) 433-458.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from polymargin._core import native
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.choice import LARGEST_ARRAY, sparse_duals
+from polymargin.solvers.design import Design
+from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, best_multiple
+from polymargin.solvers.flows import balanced_duals
+from polymargin.solvers.polytopes import Projected, polytope
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+LARGEST = 5000  # free duals whose system is factorised
+_AT_FIRST = 0.6  # of these, as their number grows in the first steps
+_FIRST_SIGMA = 50.0  # in 1 / mean squared length of the rows
+_LARGEST_KAPPA = 1e4  # in mean squared lengths
+_GROWTH = ((2, 7.5), (6, 3.0), (np.inf, 1.7))  # of sigma, after a round of so many steps at most
+_STEPS = 30  # of one round
+_EXACT = 0.01  # squared residual of a round, in squared changes of the duals
+_ARMIJO, _SHORTEST = 1e-4, 1e-6
+_ROUNDS = 60
+_USUAL_STEPS = 50
+
+
+def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
+    """About how many flops it takes to go on from these duals; infinite if there are too many."""
+    n, c, r = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
+    free = np.count_nonzero(duals.values < (1.0 - 1e-9) * problem.cost[duals.rows])
+    if not problem.loss.interior_block or free > _AT_FIRST * LARGEST or n * max(c, r) > LARGEST_ARRAY:
+        return np.inf
+    return float(_USUAL_STEPS * (free**3 / 3.0 + 8.0 * n * r * c))
+
+
+def multiplier_newton(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    """Ends a fit that dual ascent began.
+
+    The status is "stalled" if rounding, or a round that does not end, stops the progress.
+    """
+    return _Multipliers(problem, ledger, so_far).run(max_iter)
+
+
+class _Smooth(NamedTuple):
+    """The part of the smooth problem that the rows add, at some scores, and the duals that attain it."""
+
+    value: float
+    at: Projected
+
+
+class _Multipliers:
+    def __init__(self, problem: Problem, ledger: Ledger, so_far: Solution):
+        assert so_far.duals is not None
+        self.problem, self.ledger, self.best = problem, ledger, so_far
+        self.n_iter = so_far.certificate.n_iter
+        self._own = np.arange(problem.n_rows), problem.y
+        self._polytope = polytope(str(problem.loss.interior_block), problem.y, problem.cost)
+        self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=True)
+        self._square = max(self._design.mean_square, 1e-300)
+        self._sigma = _FIRST_SIGMA / self._square
+        self._A = so_far.duals.dense(problem.n_classes)
+        self._V = self._design.adjoint(self._signed(self._A))
+        if problem.fit_intercept:
+            W = self._V[:-1]
+            self._V[-1] = so_far.machine.b + self._design.mean @ W
+        self._S = self._design.scores(self._V)
+
+    def run(self, max_iter: int) -> Solution:
+        last, status = self.n_iter + max_iter, "stalled"
+        for _ in range(_ROUNDS):
+            steps = self._round(min(_STEPS, last - self.n_iter))
+            if steps is None:
+                break
+            self._certify()
+            if self.ledger.done or self.n_iter >= last:
+                status = "max_iter"
+                break
+            if steps >= _STEPS:
+                break
+            self._sigma *= next(factor for most, factor in _GROWTH if steps <= most)
+        return self.best._replace(certificate=self.ledger.close(self.n_iter, status), crawled=True)
+
+    # -- one round --------------------------------------------------------------------------------------------------
+
+    def _round(self, most: int) -> int | None:
+        """Newton steps on one smooth problem, and the move to its duals; how many, or None if it is too large."""
+        kappa = self._square * min(1.0 + self._sigma * self._square, _LARGEST_KAPPA)
+        centre = self._V[-1].copy()
+        for step in range(most + 1):
+            now = self._smooth(self._S)
+            target = self._design.adjoint(self._signed(now.at.A))
+            if self.problem.fit_intercept:
+                target[-1] = centre + kappa * target[-1]
+            residual = target - self._V
+            moved = float(np.square(now.at.A - self._A).sum()) / self._sigma
+            if step == most or (step > 0 and self._inner(residual, residual, kappa) <= _EXACT * moved):
+                break
+            direction = self._direction(now.at, residual, kappa)
+            if direction is None:
+                return None
+            self.n_iter += 1
+            if not self._search(now.value, direction, residual, centre, kappa):
+                break
+        self._A = now.at.A
+        return step
+
+    def _direction(self, at: Projected, residual: Array, kappa: float) -> Array | None:
+        """Newton's step of the machine, the residual plus the pulls of the free duals' steps; None if there are too many."""
+        pairs = _free_pairs(at, self.problem.y)
+        if len(pairs.rows) > LARGEST:
+            return None
+        if not len(pairs.rows):
+            return residual
+        changes = pairs.errors(self._design.scores(residual))
+        pulls = self._design.adjoint(pairs.signed(self._solve(pairs, changes, kappa), self._S.shape))
+        pulls[self._design.r :] *= kappa
+        return np.asarray(residual + pulls)
+
+    def _solve(self, pairs: _Pairs, changes: Array, kappa: float) -> Array:
+        used, at = np.unique(pairs.rows, return_inverse=True)
+        K, where = self._design.products.of(used)
+        K = K[np.ix_(where, where)]
+        if self.problem.fit_intercept:
+            K += kappa
+        M = np.empty((len(at), len(at)))
+        labels = pairs.own.astype(np.int32), pairs.rivals.astype(np.int32)
+        native.pair_matrix(K, at.astype(np.int32), *labels, np.eye(self.problem.n_classes), M)  # the upper triangle
+        M[np.diag_indices_from(M)] += 1.0 / self._sigma
+        inside = np.flatnonzero(pairs.closed)  # pairs of one row lie side by side
+        for members in np.split(inside, np.flatnonzero(np.diff(pairs.rows[inside])) + 1):
+            M[np.ix_(members, members)] += 1.0 / self._sigma
+        factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
+        return np.zeros(len(changes)) if failed else np.asarray(dpotrs(factor, changes, lower=1)[0])
+
+    def _search(self, rows_value: float, direction: Array, residual: Array, centre: Array, kappa: float) -> bool:
+        """Moves along the direction until the smooth problem has fallen enough; False if rounding forbids that."""
+        across = self._design.scores(direction)
+        from_centre = self._V.copy()
+        if self.problem.fit_intercept:
+            from_centre[-1] -= centre
+        linear, bend = self._inner(from_centre, direction, kappa), self._inner(direction, direction, kappa)
+        slope = -self._inner(residual, direction, kappa)
+        t = 1.0
+        while self._smooth(self._S + t * across).value + t * linear + 0.5 * t * t * bend > rows_value + _ARMIJO * t * slope:
+            t *= 0.5
+            if t < _SHORTEST:
+                return False
+        self._V += t * direction
+        self._S += t * across
+        return True
+
+    def _smooth(self, S: Array) -> _Smooth:
+        errors = 1.0 - S[self._own][:, None] + S
+        errors[self._own] = 0.0
+        at = self._polytope.project(self._A + self._sigma * errors)
+        value = float(np.vdot(at.A, errors)) - 0.5 * float(np.square(at.A - self._A).sum()) / self._sigma
+        return _Smooth(value, at)
+
+    def _inner(self, V: Array, other: Array, kappa: float) -> float:
+        r = self._design.r
+        offsets = float(np.vdot(V[r:], other[r:])) / kappa
+        return float(np.vdot(V[:r], other[:r])) + offsets
+
+    # -- what it proves ---------------------------------------------------------------------------------------------
+
+    def _certify(self) -> None:
+        """Notes the machine and the bound of the duals; keeps the best of both."""
+        problem, A = self.problem, self._A
+        if problem.fit_intercept:
+            A = balanced_duals(A, problem.y)
+        Z = self._design.adjoint(self._signed(A))[: self._design.r]
+        total, squared_norm = float(A.sum()), float(np.vdot(Z, Z))
+        t = best_multiple(self._polytope.room(A), total, squared_norm)
+        W, b = self._design.machine(self._V)
+        primal = problem.primal(W, b)
+        dual = t * total - 0.5 * t * t * squared_norm
+        if primal < self.best.machine.primal:
+            self.best = self.best._replace(machine=Machine(W, b, primal))
+        if dual >= self.ledger.dual:
+            self.best = self.best._replace(duals=sparse_duals(t * A))
+        self.ledger.add(primal, dual, self.n_iter)
+
+    def _signed(self, A: Array) -> Array:
+        """tau: the pulls of the duals are ``X' tau``."""
+        tau = -A
+        tau[self._own] = A.sum(axis=1)
+        return tau
+
+
+class _Pairs(NamedTuple):
+    """Duals that may move: what each of them gives to the class `own` it takes from its rival."""
+
+    rows: Index
+    own: Index
+    rivals: Index
+    closed: NDArray[np.bool_]  # belongs to a closed row
+
+    def errors(self, S: Array) -> Array:
+        """The change of e for a change S of the scores."""
+        return np.asarray(S[self.rows, self.rivals] - S[self.rows, self.own])
+
+    def signed(self, steps: Array, shape: tuple[int, ...]) -> Array:
+        """tau of steps of these duals."""
+        c = shape[1]
+        own = np.bincount(self.rows * c + self.own, steps, shape[0] * c)
+        return np.asarray((own - np.bincount(self.rows * c + self.rivals, steps, shape[0] * c)).reshape(shape))
+
+
+def _free_pairs(at: Projected, y: NDArray[np.int32]) -> _Pairs:
+    """A closed row's largest dual stands in for its own class: it gives what the others take."""
+    rows, rivals = np.nonzero(at.free)
+    closed = at.closed[rows]
+    own = np.where(closed, at.A.argmax(axis=1)[rows], y[rows])
+    kept = ~closed | (rivals != own)
+    return _Pairs(rows[kept], own[kept], rivals[kept], closed[kept])
