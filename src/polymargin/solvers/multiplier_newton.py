@@ -42,8 +42,9 @@ Index = NDArray[np.intp]
 LARGEST = 5000  # free duals whose system is factorised
 _AT_FIRST = 0.6  # of these, as their number grows in the first steps
 _FIRST_SIGMA = 50.0  # in 1 / mean squared length of the rows
+_LONGEST = 10.0  # at first: a dual moves by so many of its bounds, for a margin that is missed by 1
 _LARGEST_KAPPA = 1e4  # in mean squared lengths
-_GROWTH = ((2, 7.5), (6, 3.0), (np.inf, 1.7))  # of sigma, after a round of so many steps at most
+_GROWTH = ((2, 7.5), (6, 3.0), (29, 1.7), (30, 0.1))  # of sigma, after a round of so many steps at most
 _STEPS = 30  # of one round
 _EXACT = 0.01  # squared residual of a round, in squared changes of the duals
 _ARMIJO, _SHORTEST = 1e-4, 1e-6
@@ -63,7 +64,7 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
 def multiplier_newton(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
     """Ends a fit that dual ascent began.
 
-    The status is "stalled" if rounding, or a round that does not end, stops the progress.
+    The status is "stalled" if rounding stops the progress.
     """
     return _Multipliers(problem, ledger, so_far).run(max_iter)
 
@@ -84,7 +85,7 @@ class _Multipliers:
         self._polytope = polytope(str(problem.loss.interior_block), problem.y, problem.cost)
         self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=True)
         self._square = max(self._design.mean_square, 1e-300)
-        self._sigma = _FIRST_SIGMA / self._square
+        self._sigma = min(_FIRST_SIGMA / self._square, _LONGEST * float(np.median(problem.cost)))
         self._A = so_far.duals.dense(problem.n_classes)
         self._V = self._design.adjoint(self._signed(self._A))
         if problem.fit_intercept:
@@ -102,8 +103,6 @@ class _Multipliers:
             if self.ledger.done or self.n_iter >= last:
                 status = "max_iter"
                 break
-            if steps >= _STEPS:
-                break
             self._sigma *= next(factor for most, factor in _GROWTH if steps <= most)
         return self.best._replace(certificate=self.ledger.close(self.n_iter, status), crawled=True)
 
@@ -120,7 +119,8 @@ class _Multipliers:
                 target[-1] = centre + kappa * target[-1]
             residual = target - self._V
             moved = float(np.square(now.at.A - self._A).sum()) / self._sigma
-            if step == most or (step > 0 and self._inner(residual, residual, kappa) <= _EXACT * moved):
+            enough = _EXACT * max(moved, self.ledger.tol * abs(self.ledger.primal))
+            if step == most or (step > 0 and self._inner(residual, residual, kappa) <= enough):
                 break
             direction = self._direction(now.at, residual, kappa)
             if direction is None:

@@ -1,0 +1,156 @@
+"""Newton's method with multipliers against Clarabel, and when it is called."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from reference import crammer_singer, weston_watkins
+
+from polymargin import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin.certificate import Ledger
+from polymargin.losses import LOSSES
+from polymargin.penalties import PENALTIES
+from polymargin.problem import Problem
+from polymargin.solvers import choice, multiplier_newton
+from polymargin.solvers.choice import solve
+from polymargin.solvers.dual_ascent import SparseDuals, WarmStart, dual_ascent
+from polymargin.solvers.polytopes import Boxes, Simplices
+
+BOTH = {"crammer_singer": crammer_singer, "weston_watkins": weston_watkins}
+MACHINES = {CrammerSingerSVC: "crammer_singer", WestonWatkinsSVC: "weston_watkins"}
+
+
+def rows(n, d, c, seed, shift=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.arange(c), rng.integers(c, size=n - c)].astype(np.int32)
+    return shift * rng.normal(size=(c, d))[y] + rng.normal(size=(n, d)) + 0.5, y
+
+
+def a_problem(X, y, C, loss, fit_intercept, weights=1.0):
+    cost = np.ascontiguousarray(np.broadcast_to(C * weights, len(y)), dtype=np.float64)
+    return Problem(X, y, cost, int(y.max()) + 1, LOSSES[loss](), PENALTIES["squared_norm"](), fit_intercept)
+
+
+def begun(problem, tol, epochs):
+    ledger = Ledger(tol)
+    return ledger, dual_ascent(problem, ledger, max_iter=epochs, seed=0)
+
+
+@pytest.mark.parametrize("loss", list(BOTH))
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("C", "n", "d", "weighted"), [(0.05, 40, 6, True), (3.0, 30, 60, False), (1e4, 50, 20, True)])
+def test_it_finds_the_optimum_from_a_few_epochs(loss, fit_intercept, storage, C, n, d, weighted):
+    X, y = rows(n, d, 4, seed=n)
+    v = np.random.default_rng(1).uniform(0.2, 3.0, n) if weighted else None
+    problem = a_problem(storage(X), y, C, loss, fit_intercept, 1.0 if v is None else v)
+    ledger, so_far = begun(problem, 1e-7, 3)
+    assert not ledger.done
+    found = multiplier_newton.multiplier_newton(problem, ledger, 500, so_far)
+    assert found.certificate.status == "optimal"
+    optimum = BOTH[loss](X, y, C, sample_weight=v, fit_intercept=fit_intercept)
+    assert_allclose(problem.primal(found.machine.W, found.machine.b), optimum, rtol=2e-7)
+    assert found.certificate.dual <= optimum * (1.0 + 1e-9)
+    # the duals it returns are feasible and have the value of the bound
+    support, tau = problem.signed_duals(found.duals)
+    T = np.zeros((n, problem.n_classes))
+    T[support] = -tau
+    if fit_intercept:
+        assert_allclose(T.sum(axis=0), 0.0, atol=1e-9 * np.abs(T).sum())
+        T -= T.sum(axis=0) / n
+    else:
+        assert_allclose(problem.dual(T), found.certificate.dual, rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def hard():
+    """Wide, separable, columns of very different sizes."""
+    X, y = rows(300, 200, 12, seed=3, shift=0.2)
+    return X * np.geomspace(1.0, 1e-3, 200), y
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_hard_margins_of_wide_data_are_certified(hard, machine, fit_intercept):
+    made = machine(C=1e4, tol=1e-5, fit_intercept=fit_intercept, random_state=0).fit(*hard)
+    assert made.certificate_.status == "optimal"
+    assert made.n_iter_ < 500
+
+
+@pytest.mark.parametrize("loss", list(MACHINES.values()))
+def test_without_it_ascent_crawls(hard, loss):
+    ledger, _ = begun(a_problem(*hard, 1e4, loss, False), 1e-5, 1000)
+    assert ledger.rel_gap > 0.01
+
+
+def test_a_warm_start_beside_such_a_fit_goes_on_from_it(hard):
+    fits = []
+    for C in (1e4, 1.1e4):
+        problem, ledger = a_problem(*hard, C, "crammer_singer", False), Ledger(1e-5)
+        start = None
+        if fits:
+            last = fits[0]
+            scaled = last.duals._replace(values=1.1 * last.duals.values)
+            start = WarmStart(scaled, last.machine.b, crawled=last.crawled)
+        fits.append(solve(problem, ledger, max_iter=1000, seed=0, start=start))
+    assert all(one.certificate.status == "optimal" and one.crawled for one in fits)
+    assert fits[1].certificate.n_iter < 0.5 * fits[0].certificate.n_iter
+
+
+@pytest.mark.parametrize("largest", [10, 300])  # too many from the start, and after some steps
+def test_where_too_many_duals_are_free_ascent_goes_on(hard, largest, monkeypatch):
+    monkeypatch.setattr(multiplier_newton, "LARGEST", largest)
+    problem, ledger = a_problem(*hard, 1e4, "weston_watkins", True), Ledger(1e-5)
+    found = solve(problem, ledger, max_iter=600, seed=0)
+    assert found.certificate.status == "max_iter"
+    assert found.certificate.n_iter <= 600
+    assert_allclose(problem.primal(found.machine.W, found.machine.b), found.certificate.primal, rtol=1e-9)
+
+
+@pytest.mark.parametrize("max_iter", [205, 230])
+def test_the_budget_holds(hard, max_iter):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = CrammerSingerSVC(C=1e4, tol=1e-9, max_iter=max_iter, random_state=0).fit(*hard)
+    assert made.n_iter_ <= max_iter
+    assert made.certificate_.status == "max_iter"
+    assert made.certificate_.dual <= made.certificate_.primal
+
+
+def test_pace_looks_ahead():
+    problem, ledger = a_problem(*rows(60, 80, 30, seed=1), 1.0, "crammer_singer", False), Ledger(1e-4)
+    pace = choice._Pace(problem, ledger, 1000)
+    few = SparseDuals(np.zeros(61, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
+    answers = []
+    for epochs, gap in [(100, 1e-1), (200, 2e-4), (300, 1.9e-4)]:  # fast, then all but standing still
+        ledger.primal, ledger.dual = 1.0, 1.0 - gap
+        answers.append(pace.gives_up(epochs, lambda: few))
+    assert answers == [False, False, True]
+
+
+@pytest.mark.parametrize("polytope", [Simplices, Boxes])
+def test_projections_are_nearest_points(polytope):
+    rng = np.random.default_rng(0)
+    n, c = 60, 5
+    y, cost = rng.integers(c, size=n).astype(np.int32), rng.uniform(0.3, 2.0, n)
+    T = rng.normal(0.3, 1.0, (n, c))
+    own, of = (np.arange(n), y), polytope(y, cost)
+    A, free, closed = of.project(T)
+    assert of.room(A) > 1.0 - 1e-12
+    assert (A >= 0.0).all() and not A[own].any() and not free[own].any()
+    inside = rng.uniform(0.0, 1.0, (200, n, c))
+    inside[:, own[0], y] = 0.0
+    inside *= cost[:, None] / (inside.sum(axis=2, keepdims=True) if polytope is Simplices else 1.0)
+    T[own] = 0.0
+    # the nearest point of a convex set: nothing inside lies ahead of it, seen from T
+    assert (np.einsum("ij,kij->ki", T - A, inside - A) <= 1e-12).all()
+    assert_allclose(np.where(closed, A.sum(axis=1), cost), cost)
+    assert closed.any() == (polytope is Simplices)
+    # free duals follow T, the others stay
+    moved = of.project(T + 1e-7 * rng.normal(size=T.shape)).A - A
+    alone = closed & (free.sum(axis=1) == 1)  # such a dual has all of the sum
+    assert not moved[~free].any() and not moved[alone].any()
+    assert (moved[free & ~alone[:, None]] != 0.0).all()
+    assert_allclose(of.room(4.0 * np.maximum(A, 1e-3)) * 4.0 * np.maximum(A, 1e-3), np.maximum(A, 1e-3), rtol=0.02)
