@@ -81,7 +81,7 @@ PAPER = Paper(
                 Case("orl", 300),
                 Case("isolet", 300, "coarse"),
                 Case("letter", 600, "coarse", inner=2),
-                Case("yaleb", 600, "coarse", inner=2),
+                Case("yaleb", 1200, "coarse", inner=2),
                 Case("news20", 600, "text"),
             ),
             machines=machines,

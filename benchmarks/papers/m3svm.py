@@ -9,12 +9,8 @@ from .plan import Case, Paper, Printed, Table
 from .reading import Results, against, listed, standing, to_paper, wins
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)  # for everybody but M3SVM
-# The paper's grid is ten equidistant lambda in [1e-4, 1e-1] and p = 1, ..., 8; ours are parts of it. C = 1 / lambda.
-GRIDS = {
-    "full": {"p": (1, 2, 4, 6, 8), "C": tuple(1 / lam for lam in (1e-4, 0.0112, 0.0445, 0.1))},
-    "coarse": {"p": (1, 4), "C": tuple(1 / lam for lam in (1e-4, 0.0112, 0.1))},
-    "coarsest": {"p": (2, 4), "C": tuple(1 / lam for lam in (1e-4, 0.1))},
-}
+# The paper's grid is ten equidistant lambda in [1e-4, 1e-1] and p = 1, ..., 8; ours is a part of it. C = 1 / lambda.
+GRID = {"p": (1, 2, 4, 6, 8), "C": tuple(1 / lam for lam in (1e-4, 0.0112, 0.0445, 0.1))}
 MACHINES = ("OvR", "OvO", "Crammer", "M-SVM", "Top-k", "Multi-LR", "SMLR", "M3SVM")
 
 
@@ -60,8 +56,7 @@ def rivals(case: Case) -> list[Candidate]:
 
 
 def nested(case: Case) -> list[Candidate]:
-    grid = GRIDS.get(case.grid, GRIDS["full"])
-    return [*rivals(case), use.ours(M3SVC, "M3SVM", grid, tol=case.tol, max_iter=200)]
+    return [*rivals(case), use.ours(M3SVC, "M3SVM", GRID, tol=case.tol, max_iter=200)]
 
 
 def released(case: Case) -> list[Candidate]:
@@ -76,18 +71,17 @@ def released(case: Case) -> list[Candidate]:
     ]
 
 
-def _cases(**budgets: tuple[float, str]) -> tuple[Case, ...]:
+def _cases(**budgets: tuple[float, int]) -> tuple[Case, ...]:
     return tuple(
         Case(
             name,
             budget,
-            grid,
-            inner=2 if grid == "coarsest" else 3,
+            inner=inner,
             rows=1854 if name == "usps" else None,
             scale="none" if name in NOT_SCALED else None,
             leave_out=("SMLR",) if name in LARGE else (),
         )
-        for name, (budget, grid) in budgets.items()
+        for name, (budget, inner) in budgets.items()
     )
 
 
@@ -142,13 +136,13 @@ PAPER = Paper(
             "chosen inside the training folds. Columns standardised by the training folds where the authors standardise "
             "(not cornell, isolet, dermatology). Mean ± standard deviation over the folds.",
             cases=_cases(
-                glass=(450, "full"),
-                dermatology=(450, "full"),
-                vehicle=(450, "full"),
-                cornell=(600, "coarse"),
-                orl=(600, "coarsest"),
-                usps=(600, "coarsest"),
-                isolet=(600, "coarsest"),
+                glass=(450, 3),
+                dermatology=(450, 3),
+                vehicle=(450, 3),
+                cornell=(900, 3),
+                orl=(1200, 2),
+                usps=(1200, 2),
+                isolet=(1200, 2),
             ),
             machines=nested,
             splits=50,

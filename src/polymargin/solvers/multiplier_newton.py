@@ -56,7 +56,7 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
     """About how many flops it takes to go on from these duals; infinite if there are too many."""
     n, c, r = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
     free = np.count_nonzero(duals.values < (1.0 - 1e-9) * problem.cost[duals.rows])
-    if not problem.loss.interior_block or free > _AT_FIRST * LARGEST or n * max(c, r) > LARGEST_ARRAY:
+    if not problem.loss.interior_block or free > _AT_FIRST * LARGEST or n * c > LARGEST_ARRAY:
         return np.inf
     return float(_USUAL_STEPS * (free**3 / 3.0 + 8.0 * n * r * c))
 
