@@ -1,20 +1,23 @@
 """Newton's method with multipliers against Clarabel, and when it is called."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from reference import crammer_singer, weston_watkins
+from reference_lp import lp_norm_optimum
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin import CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
 from polymargin.certificate import Ledger
 from polymargin.losses import LOSSES
-from polymargin.penalties import PENALTIES
+from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
 from polymargin.solvers import choice, multiplier_newton
 from polymargin.solvers.choice import solve
+from polymargin.solvers.class_weighted import class_weighted_ascent
 from polymargin.solvers.dual_ascent import SparseDuals, WarmStart, dual_ascent
 from polymargin.solvers.polytopes import Boxes, Simplices
 
@@ -64,6 +67,22 @@ def test_it_finds_the_optimum_from_a_few_epochs(loss, fit_intercept, storage, C,
         assert_allclose(problem.dual(T), found.certificate.dual, rtol=1e-6)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("p", [1.1, 1.5, 2.0])
+def test_class_scales_move_with_the_rounds(p, fit_intercept):
+    X, y = rows(60, 90, 5, seed=8, shift=0.3)
+    v = np.random.default_rng(2).uniform(0.2, 3.0, 60)
+    plain = a_problem(X, y, 2.0, "crammer_singer", fit_intercept, v)
+    problem, ledger = replace(plain, penalty=BlockNorm(p)), Ledger(1e-7)
+    so_far = class_weighted_ascent(problem, ledger, max_iter=3, seed=0)
+    assert not ledger.done
+    found = multiplier_newton.multiplier_newton(problem, ledger, 500, so_far)
+    assert found.certificate.status == "optimal"
+    optimum = lp_norm_optimum(X, y, problem.cost, fit_intercept, p)
+    assert_allclose(problem.primal(found.machine.W, found.machine.b), optimum, rtol=2e-7)
+    assert found.certificate.dual <= optimum * (1.0 + 1e-7)
+
+
 @pytest.fixture(scope="module")
 def hard():
     """Wide, separable, columns of very different sizes."""
@@ -77,6 +96,13 @@ def test_hard_margins_of_wide_data_are_certified(hard, machine, fit_intercept):
     made = machine(C=1e4, tol=1e-5, fit_intercept=fit_intercept, random_state=0).fit(*hard)
     assert made.certificate_.status == "optimal"
     assert made.n_iter_ < 500
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_block_norm_on_such_data_too(hard, fit_intercept):
+    made = LpNormSVC(C=1e4, p=1.3, tol=1e-5, fit_intercept=fit_intercept, random_state=0).fit(*hard)
+    assert made.certificate_.status == "optimal"
+    assert made.n_iter_ < 800
 
 
 @pytest.mark.parametrize("loss", list(MACHINES.values()))
@@ -121,7 +147,7 @@ def test_the_budget_holds(hard, max_iter):
 
 def test_pace_looks_ahead():
     problem, ledger = a_problem(*rows(60, 80, 30, seed=1), 1.0, "crammer_singer", False), Ledger(1e-4)
-    pace = choice._Pace(problem, ledger, 1000)
+    pace = choice.Pace(problem, ledger, 1000)
     few = SparseDuals(np.zeros(61, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
     answers = []
     for epochs, gap in [(100, 1e-1), (200, 2e-4), (300, 1.9e-4)]:  # fast, then all but standing still

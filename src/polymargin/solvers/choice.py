@@ -8,7 +8,6 @@ if few duals are free (wide data), Newton's method with multipliers does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -37,7 +36,7 @@ def solve(
     patience = min(max_iter, interior_point_patience(problem))
     if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
         patience = min(patience, _FEW_EPOCHS)
-    pace = _Pace(problem, ledger, max_iter)
+    pace = Pace(problem, ledger, max_iter)
     solution = dual_ascent(
         problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start, gives_up=pace.gives_up
     )
@@ -46,10 +45,15 @@ def solve(
         return solution
     if interior_points_fit(problem):
         return _finish_with_interior_point(problem, ledger, left, solution)
-    return _finish_with_newton(problem, ledger, left, solution, seed, n_threads)
+    from polymargin.solvers.multiplier_newton import finish_with_newton
+
+    def ascend(start: WarmStart, max_iter: int) -> Solution:
+        return dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+
+    return finish_with_newton(problem, ledger, left, solution, ascend)
 
 
-class _Pace:
+class Pace:
     """Whether ascent will get there: extrapolates the logarithm of the relative gap.
 
     It is given up if it would take more epochs than are left, or than another method costs.
@@ -129,27 +133,6 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     if result.primal >= so_far.machine.primal:
         return so_far._replace(certificate=certificate, crawled=True)
     return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
-
-
-def _finish_with_newton(
-    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, seed: int, n_threads: int
-) -> Solution:
-    """Newton's method with multipliers, and ascent for what may be left."""
-    from polymargin.solvers.multiplier_newton import multiplier_newton, price_of_newton
-
-    assert so_far.duals is not None
-    if np.isfinite(price_of_newton(problem, so_far.duals)):
-        before = so_far.certificate.n_iter
-        so_far = multiplier_newton(problem, ledger, max_iter, so_far)
-        max_iter -= so_far.certificate.n_iter - before
-    if ledger.done or max_iter <= 0:
-        return so_far
-    assert so_far.duals is not None
-    start = WarmStart(so_far.duals, so_far.machine.b)
-    solution = dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
-    certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
-    better = solution if solution.machine.primal < so_far.machine.primal else so_far
-    return better._replace(certificate=certificate, duals=solution.duals)
 
 
 def sparse_duals(a: np.ndarray) -> SparseDuals:

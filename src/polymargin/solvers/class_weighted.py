@@ -24,18 +24,20 @@ from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import half_square
 from polymargin.problem import Problem
-from polymargin.solvers.choice import interior_point_patience
+from polymargin.solvers.choice import Pace, interior_point_patience
 from polymargin.solvers.dual_ascent import (
     Anderson,
     Machine,
     Solution,
     SparseDuals,
     WarmStart,
+    Watch,
     best_multiple,
     centre_and_spread,
     native_loop,
 )
 from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.multiplier_newton import finish_with_newton
 
 Array = NDArray[np.float64]
 
@@ -52,10 +54,17 @@ def solve_class_weighted(problem: Problem, ledger: Ledger, *, max_iter: int, **s
     patience = interior_point_patience(problem, _INTERIOR_POINTS)
     small = patience < np.iinfo(np.int32).max
     epochs = min(max_iter, patience, max(_FEW_EPOCHS, max_iter // 2)) if small else max_iter
-    solution = class_weighted_ascent(problem, ledger, max_iter=epochs, **settings)
+    gives_up = None if small else Pace(problem, ledger, max_iter).gives_up
+    solution = class_weighted_ascent(problem, ledger, max_iter=epochs, gives_up=gives_up, **settings)
     left = max_iter - solution.certificate.n_iter
-    if left <= 0 or not small or (ledger.done and ledger.tol > _EXACT):
+    if left <= 0 or (ledger.done and (not small or ledger.tol > _EXACT)):
         return solution
+    if not small:
+
+        def ascend(start: WarmStart, epochs: int) -> Solution:
+            return class_weighted_ascent(problem, ledger, max_iter=epochs, **{**settings, "start": start})
+
+        return finish_with_newton(problem, ledger, left, solution, ascend)
     from polymargin.solvers.scaled_interior import finish_with_scaled_interior_points
 
     return finish_with_scaled_interior_points(problem, ledger, left, solution)
@@ -69,10 +78,11 @@ def class_weighted_ascent(
     seed: int,
     n_threads: int = 1,
     start: WarmStart | None = None,
+    gives_up: Watch | None = None,
 ) -> Solution:
-    """Climbs until ``ledger.tol`` is certified or ``max_iter`` epochs are used up."""
+    """Climbs until ``ledger.tol`` is certified, ``max_iter`` epochs are used up or `gives_up` says so."""
     ascent = _Ascent(problem, seed, n_threads, start)
-    machine = ascent.run(ledger, max_iter * problem.n_rows)
+    machine = ascent.run(ledger, max_iter * problem.n_rows, gives_up)
     n_iter = min(max_iter, -(-ascent.loop.visits // problem.n_rows))
     return Solution(machine, ascent.feasible_duals(), ledger.close(n_iter), ascent.scales)
 
@@ -99,7 +109,7 @@ class _Ascent:
             if self.free_intercept:
                 self.loop.move_centre(start.b + means @ self.loop.weights())
 
-    def run(self, ledger: Ledger, budget: int) -> Machine:
+    def run(self, ledger: Ledger, budget: int, gives_up: Watch | None) -> Machine:
         loop, n = self.loop, self.problem.n_rows
         visits = n * (_EPOCHS_WITH_INTERCEPT if self.free_intercept else _EPOCHS)
         best: Machine | None = None
@@ -118,6 +128,8 @@ class _Ascent:
                 if best is None or primal < best.primal:
                     best = Machine(loop.weights(), loop.intercepts(), primal)
                 if ledger.done or out_of_budget:
+                    return best
+                if gives_up is not None and gives_up(loop.visits // n, self.feasible_duals):
                     return best
                 next_check = outer + max(1, outer // 8)
                 self._drift = np.inf

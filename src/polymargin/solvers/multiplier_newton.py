@@ -14,27 +14,33 @@ is free to move, and those are about as many as support pairs:
     M_jl = (<x_j, x_l> + kappa) (e_own - e_rival)_j' (e_own - e_rival)_l
 
 An open row has own = y and G the identity. A closed one, whose duals keep their sum u_i, gives and takes between its largest
-dual (own) and the others: there G is the identity plus ones. Every round ends with a certificate.
+dual (own) and the others: there G is the identity plus ones. Every round ends with a certificate. With the class scales beta
+of a block norm, ``w_k = beta_k X' tau_k`` and the rows' part of M has beta between its signs; beta moves after every round.
 
 References: Rockafellar, Math. Oper. Res. 1 (1976) 97-116; Li, Sun & Toh, SIAM J. Optim. 28 (2018) 433-458.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
 from polymargin.certificate import Ledger
+from polymargin.penalties import BlockNorm
+from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.choice import LARGEST_ARRAY, sparse_duals
 from polymargin.solvers.design import Design
-from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, best_multiple
+from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, WarmStart, best_multiple
 from polymargin.solvers.flows import balanced_duals
-from polymargin.solvers.polytopes import Projected, polytope
+from polymargin.solvers.polytopes import POLYTOPES, Projected
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -56,16 +62,31 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
     """About how many flops it takes to go on from these duals; infinite if there are too many."""
     n, c, r = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
     free = np.count_nonzero(duals.values < (1.0 - 1e-9) * problem.cost[duals.rows])
-    if not problem.loss.interior_block or free > _AT_FIRST * LARGEST or n * c > LARGEST_ARRAY:
+    if problem.loss.interior_block not in POLYTOPES or free > _AT_FIRST * LARGEST or n * c > LARGEST_ARRAY:
         return np.inf
     return float(_USUAL_STEPS * (free**3 / 3.0 + 8.0 * n * r * c))
 
 
-def multiplier_newton(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
-    """Ends a fit that dual ascent began.
+def finish_with_newton(
+    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, ascend: Callable[[WarmStart, int], Solution]
+) -> Solution:
+    """Ends a fit that dual ascent began. Where that fails (too many duals), ascent goes on."""
+    assert so_far.duals is not None
+    if np.isfinite(price_of_newton(problem, so_far.duals)):
+        before = so_far.certificate.n_iter
+        so_far = multiplier_newton(problem, ledger, max_iter, so_far)
+        max_iter -= so_far.certificate.n_iter - before
+    if ledger.done or max_iter <= 0:
+        return so_far
+    assert so_far.duals is not None
+    solution = ascend(WarmStart(so_far.duals, so_far.machine.b, so_far.scales), max_iter)
+    certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
+    machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
+    return solution._replace(machine=machine, certificate=certificate)
 
-    The status is "stalled" if rounding stops the progress.
-    """
+
+def multiplier_newton(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding or too many duals end them."""
     return _Multipliers(problem, ledger, so_far).run(max_iter)
 
 
@@ -82,12 +103,14 @@ class _Multipliers:
         self.problem, self.ledger, self.best = problem, ledger, so_far
         self.n_iter = so_far.certificate.n_iter
         self._own = np.arange(problem.n_rows), problem.y
-        self._polytope = polytope(str(problem.loss.interior_block), problem.y, problem.cost)
+        self._polytope = POLYTOPES[str(problem.loss.interior_block)](problem.y, problem.cost)
         self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=True)
-        self._square = max(self._design.mean_square, 1e-300)
+        self._scales = np.ones(problem.n_classes) if so_far.scales is None else so_far.scales
+        self._extrapolate = Anderson()
+        self._square = max(self._design.mean_square * float(self._scales.mean()), 1e-300)
         self._sigma = min(_FIRST_SIGMA / self._square, _LONGEST * float(np.median(problem.cost)))
         self._A = so_far.duals.dense(problem.n_classes)
-        self._V = self._design.adjoint(self._signed(self._A))
+        self._V = self._pulls(self._signed(self._A), 1.0)
         if problem.fit_intercept:
             W = self._V[:-1]
             self._V[-1] = so_far.machine.b + self._design.mean @ W
@@ -104,7 +127,15 @@ class _Multipliers:
                 status = "max_iter"
                 break
             self._sigma *= next(factor for most, factor in _GROWTH if steps <= most)
+            self._move_scales()
         return self.best._replace(certificate=self.ledger.close(self.n_iter, status), crawled=True)
+
+    def _move_scales(self) -> None:
+        """The class scales of a block norm follow the lengths of the class vectors (Eq. 14 of its paper)."""
+        penalty = self.problem.penalty
+        if isinstance(penalty, BlockNorm):
+            step = penalty.log_step(self._scales, class_norms(self._V[: self._design.r]))
+            self._scales = penalty.normalised(np.exp(self._extrapolate(np.log(self._scales), step)))
 
     # -- one round --------------------------------------------------------------------------------------------------
 
@@ -114,10 +145,9 @@ class _Multipliers:
         centre = self._V[-1].copy()
         for step in range(most + 1):
             now = self._smooth(self._S)
-            target = self._design.adjoint(self._signed(now.at.A))
+            residual = self._pulls(self._signed(now.at.A), kappa) - self._V
             if self.problem.fit_intercept:
-                target[-1] = centre + kappa * target[-1]
-            residual = target - self._V
+                residual[-1] += centre
             moved = float(np.square(now.at.A - self._A).sum()) / self._sigma
             enough = _EXACT * max(moved, self.ledger.tol * abs(self.ledger.primal))
             if step == most or (step > 0 and self._inner(residual, residual, kappa) <= enough):
@@ -139,19 +169,15 @@ class _Multipliers:
         if not len(pairs.rows):
             return residual
         changes = pairs.errors(self._design.scores(residual))
-        pulls = self._design.adjoint(pairs.signed(self._solve(pairs, changes, kappa), self._S.shape))
-        pulls[self._design.r :] *= kappa
-        return np.asarray(residual + pulls)
+        return np.asarray(residual + self._pulls(pairs.signed(self._solve(pairs, changes, kappa), self._S.shape), kappa))
 
     def _solve(self, pairs: _Pairs, changes: Array, kappa: float) -> Array:
-        used, at = np.unique(pairs.rows, return_inverse=True)
-        K, where = self._design.products.of(used)
-        K = K[np.ix_(where, where)]
-        if self.problem.fit_intercept:
-            K += kappa
+        K, at = self._design.products.of(pairs.rows)
         M = np.empty((len(at), len(at)))
         labels = pairs.own.astype(np.int32), pairs.rivals.astype(np.int32)
-        native.pair_matrix(K, at.astype(np.int32), *labels, np.eye(self.problem.n_classes), M)  # the upper triangle
+        native.pair_matrix(K, at.astype(np.int32), *labels, np.diag(self._scales), M)  # the upper triangle
+        if self.problem.fit_intercept:
+            dsyrk(kappa, pairs.signs(self.problem.n_classes), beta=1.0, c=M.T, lower=1, overwrite_c=1)
         M[np.diag_indices_from(M)] += 1.0 / self._sigma
         inside = np.flatnonzero(pairs.closed)  # pairs of one row lie side by side
         for members in np.split(inside, np.flatnonzero(np.diff(pairs.rows[inside])) + 1):
@@ -183,10 +209,18 @@ class _Multipliers:
         value = float(np.vdot(at.A, errors)) - 0.5 * float(np.square(at.A - self._A).sum()) / self._sigma
         return _Smooth(value, at)
 
+    def _pulls(self, tau: Array, kappa: float) -> Array:
+        """The machine of duals, its offsets counted from their centre."""
+        pulls = self._design.adjoint(tau)
+        pulls[: self._design.r] *= self._scales
+        pulls[self._design.r :] *= kappa
+        return pulls
+
     def _inner(self, V: Array, other: Array, kappa: float) -> float:
+        """The product in which the penalty is half a square."""
         r = self._design.r
         offsets = float(np.vdot(V[r:], other[r:])) / kappa
-        return float(np.vdot(V[:r], other[:r])) + offsets
+        return float(np.vdot(V[:r] / self._scales, other[:r])) + offsets
 
     # -- what it proves ---------------------------------------------------------------------------------------------
 
@@ -196,15 +230,16 @@ class _Multipliers:
         if problem.fit_intercept:
             A = balanced_duals(A, problem.y)
         Z = self._design.adjoint(self._signed(A))[: self._design.r]
-        total, squared_norm = float(A.sum()), float(np.vdot(Z, Z))
-        t = best_multiple(self._polytope.room(A), total, squared_norm)
+        total, conjugate = float(A.sum()), problem.penalty.conjugate(Z)  # of degree 2
+        t = best_multiple(self._polytope.room(A), total, 2.0 * conjugate)
         W, b = self._design.machine(self._V)
         primal = problem.primal(W, b)
-        dual = t * total - 0.5 * t * t * squared_norm
+        dual = t * total - t * t * conjugate
         if primal < self.best.machine.primal:
             self.best = self.best._replace(machine=Machine(W, b, primal))
         if dual >= self.ledger.dual:
-            self.best = self.best._replace(duals=sparse_duals(t * A))
+            scales = None if self.best.scales is None else self._scales
+            self.best = self.best._replace(duals=sparse_duals(t * A), scales=scales)
         self.ledger.add(primal, dual, self.n_iter)
 
     def _signed(self, A: Array) -> Array:
@@ -221,6 +256,13 @@ class _Pairs(NamedTuple):
     own: Index
     rivals: Index
     closed: NDArray[np.bool_]  # belongs to a closed row
+
+    def signs(self, n_classes: int) -> Array:
+        """``e_own - e_rival``."""
+        out, each = np.zeros((len(self.rows), n_classes)), np.arange(len(self.rows))
+        out[each, self.own] = 1.0
+        out[each, self.rivals] -= 1.0
+        return out
 
     def errors(self, S: Array) -> Array:
         """The change of e for a change S of the scores."""

@@ -75,6 +75,4 @@ class Simplices:
         return float((self._upper / np.maximum(A.sum(axis=1), self._upper)).min())
 
 
-def polytope(loss: str, y: NDArray[np.int32], cost: Array) -> Polytope:
-    """The polytope of a loss with the name of its interior block."""
-    return Simplices(y, cost) if loss == "crammer_singer" else Boxes(y, cost)
+POLYTOPES: dict[str, type[Simplices] | type[Boxes]] = {"crammer_singer": Simplices, "weston_watkins": Boxes}
