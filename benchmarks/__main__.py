@@ -3,11 +3,27 @@
 import argparse
 import os
 
-from . import angular, growth, interrupt, kernels, linear, lp_norm, m3, mcodm, memory, multilabel, paths, recommend, startup
+from . import (
+    angular,
+    growth,
+    hard,
+    interrupt,
+    kernels,
+    linear,
+    lp_norm,
+    m3,
+    mcodm,
+    memory,
+    multilabel,
+    paths,
+    recommend,
+    startup,
+)
 from . import papers as papers
 
 COMMANDS = {
     "linear": linear,
+    "hard": hard,
     "kernels": kernels,
     "startup": startup,
     "growth": growth,

@@ -43,7 +43,7 @@ def solve(
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left <= 0:
         return solution
-    if interior_points_fit(problem):
+    if _has_interior_point(problem):
         return _finish_with_interior_point(problem, ledger, left, solution)
     from polymargin.solvers.multiplier_newton import finish_with_newton
 
@@ -79,14 +79,14 @@ class Pace:
         """Of the other method, in epochs."""
         from polymargin.solvers.multiplier_newton import price_of_newton
 
-        if interior_points_fit(self._problem):
+        if _has_interior_point(self._problem):
             return float(interior_point_patience(self._problem))
         return price_of_newton(self._problem, duals) / _flops_of_epoch(self._problem)
 
 
 def interior_point_patience(problem: Problem, solves: int = 1) -> int:
     """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
-    if not interior_points_fit(problem):
+    if not _has_interior_point(problem):
         return np.iinfo(np.int32).max
     n, c = problem.n_rows, problem.n_classes
     unknowns = (min(n, problem.n_features) + 1) * c
@@ -102,8 +102,11 @@ def _flops_of_epoch(problem: Problem) -> float:
 def interior_points_fit(problem: Problem) -> bool:
     """Whether the dense arrays of an interior point are small enough."""
     n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
-    small = (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
-    return bool(problem.loss.interior_block) and small
+    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
+
+
+def _has_interior_point(problem: Problem) -> bool:
+    return bool(problem.loss.interior_block) and interior_points_fit(problem)
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
