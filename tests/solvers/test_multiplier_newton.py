@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from reference import crammer_singer, weston_watkins
 from reference_lp import lp_norm_optimum
 
-from polymargin import CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
+from polymargin import AngularSVC, CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
 from polymargin.certificate import Ledger
 from polymargin.losses import LOSSES
 from polymargin.penalties import PENALTIES, BlockNorm
@@ -18,8 +18,9 @@ from polymargin.problem import Problem
 from polymargin.solvers import choice, multiplier_newton
 from polymargin.solvers.choice import solve
 from polymargin.solvers.class_weighted import class_weighted_ascent
-from polymargin.solvers.dual_ascent import SparseDuals, WarmStart, dual_ascent
+from polymargin.solvers.dual_ascent import Machine, SparseDuals, WarmStart, dual_ascent
 from polymargin.solvers.polytopes import Boxes, Simplices
+from polymargin.solvers.shifted import Tangent, solve_by_newton, solve_exactly
 
 BOTH = {"crammer_singer": crammer_singer, "weston_watkins": weston_watkins}
 MACHINES = {CrammerSingerSVC: "crammer_singer", WestonWatkinsSVC: "weston_watkins"}
@@ -180,3 +181,26 @@ def test_projections_are_nearest_points(polytope):
     assert not moved[~free].any() and not moved[alone].any()
     assert (moved[free & ~alone[:, None]] != 0.0).all()
     assert_allclose(of.room(4.0 * np.maximum(A, 1e-3)) * 4.0 * np.maximum(A, 1e-3), np.maximum(A, 1e-3), rtol=0.02)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_shifted_machines_are_those_of_the_interior_point(fit_intercept):
+    X, y = rows(50, 30, 4, seed=5)
+    problem = a_problem(X, y, 5.0, "crammer_singer", fit_intercept)
+    rng = np.random.default_rng(0)
+    W, b = rng.normal(size=(30, 4)), rng.normal(size=4) * fit_intercept
+    tangent = Tangent(Machine(W, b, 200.0), 0.3, rng.normal(size=W.shape), 0.7)
+    exact, _ = solve_exactly(problem, tangent, 1e-7, 100)
+    _, begin = begun(problem, 1e-2, 3)
+    found, steps = solve_by_newton(problem, tangent, begin.duals, 1e-7, 500)
+    assert steps < 200
+    assert_allclose(tangent.model(found.W, found.loss), tangent.model(exact.W, exact.loss), rtol=1e-7)
+    assert_allclose(found.W, exact.W, atol=1e-3)
+    assert_allclose(tangent.bound(problem, found.duals), tangent.bound(problem, exact.duals), rtol=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_angles_on_hard_data_reach_a_stationary_machine(hard, fit_intercept):
+    made = AngularSVC(C=1e4, omega=0.1, fit_intercept=fit_intercept, random_state=0).fit(*hard)
+    assert made.certificate_.status == "stationary"
+    assert made.certificate_.stationarity <= made.tol

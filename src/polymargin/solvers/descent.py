@@ -7,7 +7,8 @@ the model promises without its proximal term, must be at most ``tol`` times F. A
 angle) needs a theta as large as they are sharp; there the promise itself is measured.
 
 Small problems have two ways out when the dual loop crawls: the interior point solves the models, and Newton's method on
-the face they identify jumps to the end. What it finds is taken only if it is better and proven to be stationary.
+the face they identify jumps to the end. What it finds is taken only if it is better and proven to be stationary. Wide
+problems with few free duals have Newton's method with multipliers for their models.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
-from polymargin.solvers.choice import interior_point_patience
+from polymargin.solvers.choice import interior_point_patience, interior_points_fit
 from polymargin.solvers.dual_ascent import Machine, SparseDuals
 from polymargin.solvers.face_newton import affordable, newton_on_face
-from polymargin.solvers.shifted import Attempt, ShiftedLoop, Tangent, solve_exactly
+from polymargin.solvers.multiplier_newton import price_of_newton
+from polymargin.solvers.shifted import Attempt, ShiftedLoop, Tangent, solve_by_newton, solve_exactly
 
 ENOUGH = 0.5  # share of the promised decrease that an inner solution must reach
 FAIR = 0.25  # share of the model's decrease by which F must fall
@@ -31,6 +33,7 @@ LATE = 1e-6  # relative accuracy from which many epochs mean that an interior po
 NEAR = 1e-5  # relative decrease from which Newton's method is tried, if the tolerance is below too
 HEAVIEST = 100.0  # factor on a promise that is due to theta
 SHORT = 0.5, 0.02  # lengths of W, relative to the start, from which its vanishing is considered and believed
+NEWTON_PATIENCE = 100  # epochs on one model before Newton's method with multipliers, where interior points are too large
 PATIENCE = 20  # rounds of an inner loop without progress
 LARGEST = 1e12  # theta, relative to its first value
 
@@ -102,8 +105,9 @@ class _State:
         self.visits, self.stationarity, self.accuracy = 0, np.inf, COARSEST
         self.value, self.length = penalty.apart(machine.W), float(np.linalg.norm(machine.W))
         self.steps, self.next_jump, self.last_gain = 0, 1, np.inf
-        self.patience = interior_point_patience(problem) // 2
-        self.crawls = crawls and self.patience < np.iinfo(np.int32).max // 2
+        self.small = interior_points_fit(problem)
+        self.patience = interior_point_patience(problem) // 2 if self.small else NEWTON_PATIENCE
+        self.crawls = crawls and self._can_be_exact(duals)
 
     def step(self) -> str:
         """One model: "taken", "shorter" (theta has grown), "stationary", "stalled" or "max_iter"."""
@@ -147,8 +151,8 @@ class _State:
             if promise <= allowed or gain >= ENOUGH * promise or self.visits >= self.max_visits:
                 return tried, promise
             late = self.visits >= self.patience * n and self.accuracy <= LATE
-            if late or loop.visits >= self.patience * n:
-                self.crawls = True  # this model and all to come by the interior point
+            if (late or loop.visits >= self.patience * n) and self._can_be_exact(tried.duals):
+                self.crawls, self.duals = True, tried.duals  # this model and all to come by another method
                 return self._exactly(tangent, scale, allowed)
             gap = promise - gain
             waited = 0 if gap < 0.9 * least_gap else waited + 1
@@ -160,11 +164,21 @@ class _State:
     def _exactly(self, tangent: Tangent, scale: float, allowed: float) -> tuple[Attempt, float]:
         n = self.problem.n_rows
         left = max(1, (self.max_visits - self.visits) // n)
-        tried, steps = solve_exactly(self.problem, tangent, 0.1 * min(allowed, self.accuracy * scale), left)
+        accuracy = 0.1 * min(allowed, self.accuracy * scale)
+        if self.small:
+            tried, steps = solve_exactly(self.problem, tangent, accuracy, left)
+        else:
+            assert self.duals is not None
+            tried, steps = solve_by_newton(self.problem, tangent, self.duals, accuracy, left)
         self.visits = min(self.max_visits, self.visits + steps * n)
         promise = self.machine.primal - tangent.bound(self.problem, tried.duals)
         self.stationarity = self.tol * promise / allowed
         return tried, promise
+
+    def _can_be_exact(self, duals: SparseDuals | None) -> bool:
+        if self.small:
+            return True
+        return duals is not None and np.isfinite(price_of_newton(self.problem, duals))
 
     def vanishes(self) -> bool:
         """Whether the descent leads to W = 0.

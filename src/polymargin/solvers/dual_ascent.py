@@ -215,7 +215,7 @@ def _balanced_dual(loop: Any) -> float:
 
 def best_multiple(room: float, total: float, squared_norm: float) -> float:
     """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
-    return min(room, total / squared_norm) if squared_norm > 0.0 else room
+    return min(room, max(0.0, total / squared_norm)) if squared_norm > 0.0 else room
 
 
 def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDuals:

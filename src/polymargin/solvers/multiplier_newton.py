@@ -85,9 +85,14 @@ def finish_with_newton(
     return solution._replace(machine=machine, certificate=certificate)
 
 
-def multiplier_newton(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
-    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding or too many duals end them."""
-    return _Multipliers(problem, ledger, so_far).run(max_iter)
+def multiplier_newton(
+    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, given: Array | None = None
+) -> Solution:
+    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding or too many duals end them.
+
+    Scores that are `given` are added to those of the machine.
+    """
+    return _Multipliers(problem, ledger, so_far, given).run(max_iter)
 
 
 class _Smooth(NamedTuple):
@@ -98,11 +103,12 @@ class _Smooth(NamedTuple):
 
 
 class _Multipliers:
-    def __init__(self, problem: Problem, ledger: Ledger, so_far: Solution):
+    def __init__(self, problem: Problem, ledger: Ledger, so_far: Solution, given: Array | None):
         assert so_far.duals is not None
         self.problem, self.ledger, self.best = problem, ledger, so_far
         self.n_iter = so_far.certificate.n_iter
         self._own = np.arange(problem.n_rows), problem.y
+        self._given = np.zeros((1, 1)) if given is None else given
         self._polytope = POLYTOPES[str(problem.loss.interior_block)](problem.y, problem.cost)
         self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=True)
         self._scales = np.ones(problem.n_classes) if so_far.scales is None else so_far.scales
@@ -114,7 +120,7 @@ class _Multipliers:
         if problem.fit_intercept:
             W = self._V[:-1]
             self._V[-1] = so_far.machine.b + self._design.mean @ W
-        self._S = self._design.scores(self._V)
+        self._S = self._design.scores(self._V) + self._given
 
     def run(self, max_iter: int) -> Solution:
         last, status = self.n_iter + max_iter, "stalled"
@@ -229,11 +235,12 @@ class _Multipliers:
         problem, A = self.problem, self._A
         if problem.fit_intercept:
             A = balanced_duals(A, problem.y)
-        Z = self._design.adjoint(self._signed(A))[: self._design.r]
-        total, conjugate = float(A.sum()), problem.penalty.conjugate(Z)  # of degree 2
+        tau = self._signed(A)
+        total = float(A.sum()) - float((tau * self._given).sum())
+        conjugate = problem.penalty.conjugate(self._design.adjoint(tau)[: self._design.r])  # of degree 2
         t = best_multiple(self._polytope.room(A), total, 2.0 * conjugate)
         W, b = self._design.machine(self._V)
-        primal = problem.primal(W, b)
+        primal = problem.total_loss(self._design.scores(self._V) + self._given) + problem.penalty.value(W)
         dual = t * total - t * t * conjugate
         if primal < self.best.machine.primal:
             self.best = self.best._replace(machine=Machine(W, b, primal))

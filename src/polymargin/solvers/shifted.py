@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
 from polymargin.solvers.choice import sparse_duals
-from polymargin.solvers.dual_ascent import Anderson, Machine, SparseDuals, centre_and_spread, open_loop
+from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, centre_and_spread, open_loop
 from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.multiplier_newton import multiplier_newton
 
 _BLOCK = 1024  # rows
 
@@ -154,10 +156,33 @@ def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter:
         max_iter=max_iter,
         given=np.asarray(problem.X @ base, dtype=np.float64),
     )
-    W = result.W + base
-    S = np.asarray(problem.X @ W, dtype=np.float64) + result.b
+    return _attempt(problem, tangent, result.W, result.b, sparse_duals(result.a)), result.n_iter
+
+
+def solve_by_newton(
+    problem: Problem, tangent: Tangent, duals: SparseDuals, accuracy: float, max_iter: int
+) -> tuple[Attempt, int]:
+    """The same by Newton's method with multipliers, from these duals; less accurate if too many of them are free."""
+    kappa, base, (W, b, primal) = tangent.kappa, tangent.base, tangent.machine
+    rest = 0.5 * kappa * float(np.vdot(base, base)) - tangent.constant
+    ledger = Ledger(accuracy / max(primal + rest, accuracy))
+    so_far = Solution(Machine(W - base, b, np.inf), duals._replace(values=duals.values / kappa), ledger.close(0))
+    found = multiplier_newton(
+        replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm()),
+        ledger,
+        max_iter,
+        so_far,
+        given=np.asarray(problem.X @ base, dtype=np.float64),
+    )
+    assert found.duals is not None
+    return _attempt(problem, tangent, found.machine.W, found.machine.b, found.duals), found.certificate.n_iter
+
+
+def _attempt(problem: Problem, tangent: Tangent, shift: Array, b: Array, duals: SparseDuals) -> Attempt:
+    W = shift + tangent.base
+    S = np.asarray(problem.X @ W, dtype=np.float64) + b
     loss = float(problem.cost @ problem.loss.value(S, problem.y))
-    return Attempt(W, result.b, loss, sparse_duals(kappa * result.a)), result.n_iter
+    return Attempt(W, b, loss, duals._replace(values=tangent.kappa * duals.values))
 
 
 def signed(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> Any:
