@@ -40,6 +40,7 @@ from polymargin.solvers.choice import LARGEST_ARRAY, sparse_duals
 from polymargin.solvers.design import Design
 from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, WarmStart, best_multiple
 from polymargin.solvers.flows import balanced_duals
+from polymargin.solvers.pairs import signs_of
 from polymargin.solvers.polytopes import POLYTOPES, Projected
 
 Array = NDArray[np.float64]
@@ -49,12 +50,12 @@ LARGEST = 5000  # free duals whose system is factorised
 _AT_FIRST = 0.6  # of these, as their number grows in the first steps
 _FIRST_SIGMA = 50.0  # in 1 / mean squared length of the rows
 _LONGEST = 10.0  # at first: a dual moves by so many of its bounds, for a margin that is missed by 1
-_LARGEST_KAPPA = 1e4  # in mean squared lengths
+_LARGEST_SIGMA, _LARGEST_KAPPA = 1e9, 1e4  # in the same unit, and in mean squared lengths
 _GROWTH = ((2, 7.5), (6, 3.0), (29, 1.7), (30, 0.1))  # of sigma, after a round of so many steps at most
 _STEPS = 30  # of one round
 _EXACT = 0.01  # squared residual of a round, in squared changes of the duals
 _ARMIJO, _SHORTEST = 1e-4, 1e-6
-_ROUNDS = 60
+_PATIENCE = 8  # rounds that do not halve the gap
 _USUAL_STEPS = 50
 
 
@@ -123,8 +124,8 @@ class _Multipliers:
         self._S = self._design.scores(self._V) + self._given
 
     def run(self, max_iter: int) -> Solution:
-        last, status = self.n_iter + max_iter, "stalled"
-        for _ in range(_ROUNDS):
+        last, status, waited, mark = self.n_iter + max_iter, "stalled", 0, np.inf
+        while waited <= _PATIENCE:
             steps = self._round(min(_STEPS, last - self.n_iter))
             if steps is None:
                 break
@@ -132,7 +133,9 @@ class _Multipliers:
             if self.ledger.done or self.n_iter >= last:
                 status = "max_iter"
                 break
-            self._sigma *= next(factor for most, factor in _GROWTH if steps <= most)
+            waited, mark = (0, self.ledger.gap) if self.ledger.gap <= 0.5 * mark else (waited + 1, mark)
+            growth = next(factor for most, factor in _GROWTH if steps <= most)
+            self._sigma = min(growth * self._sigma, _LARGEST_SIGMA / self._square)
             self._move_scales()
         return self.best._replace(certificate=self.ledger.close(self.n_iter, status), crawled=True)
 
@@ -183,7 +186,8 @@ class _Multipliers:
         labels = pairs.own.astype(np.int32), pairs.rivals.astype(np.int32)
         native.pair_matrix(K, at.astype(np.int32), *labels, np.diag(self._scales), M)  # the upper triangle
         if self.problem.fit_intercept:
-            dsyrk(kappa, pairs.signs(self.problem.n_classes), beta=1.0, c=M.T, lower=1, overwrite_c=1)
+            signs = signs_of(pairs.own, pairs.rivals, self.problem.n_classes)
+            M = dsyrk(kappa, signs, beta=1.0, c=M.T, lower=1, overwrite_c=1).T
         M[np.diag_indices_from(M)] += 1.0 / self._sigma
         inside = np.flatnonzero(pairs.closed)  # pairs of one row lie side by side
         for members in np.split(inside, np.flatnonzero(np.diff(pairs.rows[inside])) + 1):
@@ -263,13 +267,6 @@ class _Pairs(NamedTuple):
     own: Index
     rivals: Index
     closed: NDArray[np.bool_]  # belongs to a closed row
-
-    def signs(self, n_classes: int) -> Array:
-        """``e_own - e_rival``."""
-        out, each = np.zeros((len(self.rows), n_classes)), np.arange(len(self.rows))
-        out[each, self.own] = 1.0
-        out[each, self.rivals] -= 1.0
-        return out
 
     def errors(self, S: Array) -> Array:
         """The change of e for a change S of the scores."""

@@ -23,6 +23,7 @@ from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.solvers.dual_ascent import Anderson
 from polymargin.solvers.pair_iterate import PairIterate
+from polymargin.solvers.pairs import signs_of
 
 if TYPE_CHECKING:
     from polymargin.solvers.pair_weighted import PairMetric
@@ -194,10 +195,7 @@ class _Face:
     def _signs(self, pairs: Index) -> Array:
         """``e_y - e_k`` of the pairs."""
         rows, rivals = np.divmod(pairs, self._n_classes)
-        out, each = np.zeros((len(pairs), self._n_classes)), np.arange(len(pairs))
-        out[each, self._y[rows]] = 1.0
-        out[each, rivals] -= 1.0
-        return out
+        return signs_of(self._y[rows], rivals, self._n_classes)
 
     def _matrix(self, pairs: Index, others: Index) -> Array:
         """M between some pairs and others."""
