@@ -99,6 +99,26 @@ def test_hard_margins_of_wide_data_are_certified(hard, machine, fit_intercept):
     assert made.n_iter_ < 500
 
 
+@pytest.mark.parametrize("storage", [np.float32, sp.csr_array, sp.csr_matrix])
+def test_other_storages_lead_to_the_same_machine(hard, storage):
+    X, y = hard
+    rounded = X.astype(np.float32).astype(np.float64)  # the same numbers for everybody
+    settings = {"C": 1e4, "tol": 1e-5, "random_state": 0}
+    one = CrammerSingerSVC(**settings).fit(rounded, y)
+    other = CrammerSingerSVC(**settings).fit(rounded.astype(storage) if storage is np.float32 else storage(rounded), y)
+    assert other.certificate_.status == "optimal"
+    assert_allclose(other.certificate_.primal, one.certificate_.primal, rtol=2e-5)
+
+
+def test_repeated_rows_do_no_harm(hard):
+    """Their pairs depend on each other: the system is singular but for its proximal term."""
+    X, y = hard
+    once = CrammerSingerSVC(C=1e4, tol=1e-6, random_state=0).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    twice = CrammerSingerSVC(C=1e4, tol=1e-6, random_state=0).fit(np.r_[X, X], np.r_[y, y])
+    assert twice.certificate_.status == "optimal"
+    assert_allclose(twice.certificate_.primal, once.certificate_.primal, rtol=2e-6)
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_block_norm_on_such_data_too(hard, fit_intercept):
     made = LpNormSVC(C=1e4, p=1.3, tol=1e-5, fit_intercept=fit_intercept, random_state=0).fit(*hard)
