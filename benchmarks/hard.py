@@ -35,8 +35,8 @@ def main(args: argparse.Namespace) -> None:
     cases = [("digits", 100.0)] if args.quick else [(name, C) for name in args.cases for C in CASES[name]]
     record = []
     for name, C in cases:
-        print(f"{name}, C = {C:g} ...", flush=True)
         record.append(compared(name, C, 2.0 if args.quick else args.cap))
+        print(" · ".join(line(record[-1])), flush=True)
     print()
     print(aligned(HEAD, [line(run) for run in record]))
     print(f"\nwritten: {results.write_run('hard', {'runs': record})}")
