@@ -33,7 +33,8 @@ LATE = 1e-6  # relative accuracy from which many epochs mean that an interior po
 NEAR = 1e-5  # relative decrease from which Newton's method is tried, if the tolerance is below too
 HEAVIEST = 100.0  # factor on a promise that is due to theta
 SHORT = 0.5, 0.02  # lengths of W, relative to the start, from which its vanishing is considered and believed
-NEWTON_PATIENCE = 100  # epochs on one model before Newton's method with multipliers, where interior points are too large
+NEWTON_PATIENCE, NEWTON_SHARE = 100, 0.4  # epochs on one model, and share of all, before Newton's method with multipliers
+HOPELESS = 0.05  # relative gap of the classical machine that says that the dual loop will crawl on all models
 PATIENCE = 20  # rounds of an inner loop without progress
 LARGEST = 1e12  # theta, relative to its first value
 
@@ -60,13 +61,13 @@ def descend(
     seed: int,
     n_threads: int,
     note: Callable[[Machine, int], None],
-    crawls: bool = False,
+    open_gap: float = 0.0,
 ) -> Descent:
     """Descends from `machine`; `note` is told each machine on the way and the visits so far.
 
-    `crawls` says that coordinate ascent was slow on this problem already.
+    `open_gap` is the relative gap that coordinate ascent left on this problem's classical machine, if it was slow there.
     """
-    state = _State(problem, penalty, machine, duals, theta, tol, max_visits, seed, n_threads, crawls)
+    state = _State(problem, penalty, machine, duals, theta, tol, max_visits, seed, n_threads, open_gap)
     first, status = theta, "max_iter"
     while state.visits < max_visits:
         step = state.step()
@@ -98,7 +99,7 @@ class _State:
         max_visits: int,
         seed: int,
         n_threads: int,
-        crawls: bool,
+        open_gap: float,
     ):
         self.problem, self.penalty, self.machine, self.duals, self.theta = problem, penalty, machine, duals, theta
         self.tol, self.max_visits, self.seed, self.n_threads = tol, max_visits, seed, n_threads
@@ -107,7 +108,7 @@ class _State:
         self.steps, self.next_jump, self.last_gain = 0, 1, np.inf
         self.small = interior_points_fit(problem)
         self.patience = interior_point_patience(problem) // 2 if self.small else NEWTON_PATIENCE
-        self.crawls = crawls and self._can_be_exact(duals)
+        self.crawls = open_gap > 0.0 if self.small else open_gap > HOPELESS and self._newton_fits(duals)
 
     def step(self) -> str:
         """One model: "taken", "shorter" (theta has grown), "stationary", "stalled" or "max_iter"."""
@@ -150,8 +151,7 @@ class _State:
                 self.stationarity = self.tol * promise / allowed
             if promise <= allowed or gain >= ENOUGH * promise or self.visits >= self.max_visits:
                 return tried, promise
-            late = self.visits >= self.patience * n and self.accuracy <= LATE
-            if (late or loop.visits >= self.patience * n) and self._can_be_exact(tried.duals):
+            if self._gives_up(loop.visits, tried.duals):
                 self.crawls, self.duals = True, tried.duals  # this model and all to come by another method
                 return self._exactly(tangent, scale, allowed)
             gap = promise - gain
@@ -175,10 +175,17 @@ class _State:
         self.stationarity = self.tol * promise / allowed
         return tried, promise
 
-    def _can_be_exact(self, duals: SparseDuals | None) -> bool:
+    def _gives_up(self, visits: int, duals: SparseDuals) -> bool:
+        """Whether the dual loop crawls on a model, after so many visits, and another method can take over."""
+        n = self.problem.n_rows
+        slow = visits >= self.patience * n
         if self.small:
-            return True
-        return duals is not None and np.isfinite(price_of_newton(self.problem, duals))
+            return slow or (self.visits >= self.patience * n and self.accuracy <= LATE)
+        dear = self.visits < NEWTON_SHARE * self.max_visits  # Newton's steps cost more than epochs that lead somewhere
+        return slow and not dear and self._newton_fits(duals)
+
+    def _newton_fits(self, duals: SparseDuals | None) -> bool:
+        return duals is not None and bool(np.isfinite(price_of_newton(self.problem, duals)))
 
     def vanishes(self) -> bool:
         """Whether the descent leads to W = 0.

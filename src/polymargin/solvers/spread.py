@@ -31,7 +31,7 @@ class Classical(NamedTuple):
     machine: Machine
     duals: SparseDuals | None
     bound: float
-    solved: bool  # to the coarse tolerance of a start
+    open_gap: float  # relative; 0 if it was solved to the coarse tolerance of a start
 
 
 class Memory(NamedTuple):
@@ -90,7 +90,7 @@ def solve_apart(
     else:
         machine, duals, theta = _start(problem, penalty, classical, rows, start)
         way.note(machine, 0)
-        settings = seed, n_threads, not classical.solved
+        settings = seed, n_threads, classical.open_gap
         end = way.descend(machine, duals, theta, max_iter * problem.n_rows, settings)
     certificate = replace(ledger.close(way.epochs(end.visits, max_iter), end.status), stationarity=end.stationarity)
     best = canonical(way.best, rows)
@@ -125,14 +125,14 @@ class _Way:
             self.min_angles.append(smallest_angle(angles_between(machine.W)))
 
     def descend(
-        self, machine: Machine, duals: SparseDuals | None, theta: float, budget: int, settings: tuple[int, int, bool]
+        self, machine: Machine, duals: SparseDuals | None, theta: float, budget: int, settings: tuple[int, int, float]
     ) -> Descent:
-        seed, n_threads, crawls = settings
+        seed, n_threads, open_gap = settings
         angles, tol, left = self.penalty.angles, self.ledger.tol, budget - self.spent
 
         def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
             now = (self.problem, self.penalty, end.machine, end.duals, end.theta, tol, left - end.visits)
-            more = descend(*now, seed, n_threads, note, crawls)
+            more = descend(*now, seed, n_threads, note, open_gap)
             return more._replace(visits=end.visits + more.visits)
 
         end = Descent(machine, duals, theta, np.inf, "max_iter", 0)
@@ -214,7 +214,8 @@ def _classical(
         again = None if solution.duals is None else WarmStart(solution.duals, solution.machine.b)
         solution = solve(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
         spent += solution.certificate.n_iter
-    return Classical(solution.machine, solution.duals, ledger.dual, ledger.done), spent * problem.n_rows
+    open_gap = 0.0 if ledger.done else ledger.rel_gap
+    return Classical(solution.machine, solution.duals, ledger.dual, open_gap), spent * problem.n_rows
 
 
 def _start(
