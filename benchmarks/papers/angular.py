@@ -8,7 +8,7 @@ from .plan import Case, Paper, Printed, Table
 from .reading import Results, against, difference, mean_of, mean_recalls
 
 # The paper tunes lambda and beta in 2^-20, ..., 2^20; C = 1 / (n lambda), omega = beta / lambda.
-GRIDS = {
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "full": {"omega": (0.01, 1.0, 100.0), "C": (0.01, 0.1, 1.0, 10.0, 100.0)},
     "coarse": {"omega": (0.1, 10.0), "C": (0.1, 1.0, 10.0)},
     "faces": {"omega": (0.1, 10.0), "C": (0.001, 0.01)},  # a thousand standardised columns: long rows
