@@ -77,10 +77,10 @@ class Pace:
 
     def _price(self, duals: SparseDuals) -> float:
         """Of the other method, in epochs."""
-        from polymargin.solvers.multiplier_newton import price_of_newton
-
         if _has_interior_point(self._problem):
             return float(interior_point_patience(self._problem))
+        from polymargin.solvers.multiplier_newton import price_of_newton
+
         return price_of_newton(self._problem, duals) / _flops_of_epoch(self._problem)
 
 
