@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from polymargin import CrammerSingerSVC
 
 from . import objective, results
-from .datasets.base import Matrix, read
+from .datasets.base import Matrix, read, standardised
 from .table import aligned, number
 
 CASES = {"yaleb": (0.1, 1.0, 100.0), "usps": (16.0, 1000.0), "letter": (64.0,), "orl": (1.0,)}  # values of C
@@ -61,8 +61,7 @@ def load(name: str) -> tuple[Matrix, np.ndarray]:
         X, y, _ = read(name)
     X = np.asarray(X, dtype=np.float64)
     if name in SCALED:
-        deviation = X.std(axis=0)
-        X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        X = standardised(X)
     return X, np.unique(y, return_inverse=True)[1]
 
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from . import results
-from .datasets.base import Matrix, read
+from .datasets.base import Matrix, read, standardised
 from .table import aligned, number
 
 EPSILON, DELTA, EPOCHS = 1e-6, 1e-2, 500
@@ -61,8 +61,7 @@ def load(name: str) -> tuple[Matrix, np.ndarray]:
     else:
         X, y, _ = read(name)
     if not sparse.issparse(X) and (name == "iris" or CASES[name].scale):
-        deviation = X.std(axis=0)
-        X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        X = standardised(X)
     return X, np.unique(y, return_inverse=True)[1]
 
 

@@ -85,6 +85,12 @@ def split(name: str, X: Matrix, y: np.ndarray, n_train: int, stand_in: bool = Fa
     return Data(name, X[:n_train], y[:n_train], X[n_train:], y[n_train:], stand_in)
 
 
+def standardised(X: np.ndarray) -> np.ndarray:
+    """Columns with mean 0 and deviation 1; constant ones become 0."""
+    deviation = X.std(axis=0)
+    return np.asarray((X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
+
+
 def scaled_dense(name: str) -> Data:
     """A dense data set with columns scaled to [0, 1] by the range of the training rows."""
     X, y, n_train = read(name)

@@ -58,14 +58,14 @@ def test_it_finds_the_optimum_from_a_few_epochs(loss, fit_intercept, storage, C,
     assert_allclose(problem.primal(found.machine.W, found.machine.b), optimum, rtol=2e-7)
     assert found.certificate.dual <= optimum * (1.0 + 1e-9)
     # the duals it returns are feasible and have the value of the bound
-    support, tau = problem.signed_duals(found.duals)
-    T = np.zeros((n, problem.n_classes))
-    T[support] = -tau
+    A = found.duals.dense(problem.n_classes)
+    tau = -A
+    tau[np.arange(n), y] = A.sum(axis=1)
+    assert A.min() >= 0.0 and problem.loss.conjugate(-tau / problem.cost[:, None], y).max() < np.inf
     if fit_intercept:
-        assert_allclose(T.sum(axis=0), 0.0, atol=1e-9 * np.abs(T).sum())
-        T -= T.sum(axis=0) / n
-    else:
-        assert_allclose(problem.dual(T), found.certificate.dual, rtol=1e-6)
+        assert_allclose(tau.sum(axis=0), 0.0, atol=1e-12 * A.sum())
+    centred = X - X.mean(axis=0) if fit_intercept else X
+    assert_allclose(A.sum() - 0.5 * np.sum((centred.T @ tau) ** 2), found.certificate.dual, rtol=1e-9)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -146,13 +146,26 @@ def test_a_warm_start_beside_such_a_fit_goes_on_from_it(hard):
     assert fits[1].certificate.n_iter < 0.5 * fits[0].certificate.n_iter
 
 
-@pytest.mark.parametrize("largest", [10, 300])  # too many from the start, and after some steps
-def test_where_too_many_duals_are_free_ascent_goes_on(hard, largest, monkeypatch):
+@pytest.mark.parametrize(("largest", "at_first", "tried"), [(10, 0.6, False), (600, 2.0, True)])
+def test_where_too_many_duals_are_free_ascent_goes_on(hard, largest, at_first, tried, monkeypatch):
+    """Too many from the start; and 601 of them in the second step."""
+    counts = []
+
+    def free_pairs(*arguments):
+        found = free_pairs_before(*arguments)
+        counts.append(len(found.rows))
+        return found
+
+    free_pairs_before = multiplier_newton._free_pairs
+    monkeypatch.setattr(multiplier_newton, "_free_pairs", free_pairs)
     monkeypatch.setattr(multiplier_newton, "LARGEST", largest)
+    monkeypatch.setattr(multiplier_newton, "_AT_FIRST", at_first)
     problem, ledger = a_problem(*hard, 1e4, "weston_watkins", True), Ledger(1e-5)
     found = solve(problem, ledger, max_iter=600, seed=0)
+    assert bool(counts) == tried and all(count <= largest for count in counts[:-1])
+    assert not counts or counts[-1] > largest
     assert found.certificate.status == "max_iter"
-    assert found.certificate.n_iter <= 600
+    assert found.certificate.n_iter == 600  # ascent had the rest
     assert_allclose(problem.primal(found.machine.W, found.machine.b), found.certificate.primal, rtol=1e-9)
 
 

@@ -181,8 +181,7 @@ class _Ascent:
         if not self.free_intercept:
             return duals
         factors, t, _, _ = self._balanced()
-        y = self.problem.y
-        return duals._replace(values=duals.values * (t * factors[y[duals.rows], duals.classes]))
+        return duals.times(t * factors, self.problem.y)
 
 
 def _open_loop(problem: Problem, seed: int) -> Any:

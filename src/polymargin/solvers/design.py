@@ -110,13 +110,6 @@ class Design:
         squares = self.X.multiply(self.X).sum() if sparse.issparse(self.X) else np.einsum("ij,ij->", self.X, self.X)
         return max(float(squares) / self.n - float(self.mean @ self.mean), 0.0)
 
-    @cached_property
-    def squared_lengths(self) -> Array:
-        """Of the centred rows."""
-        squares = self.X.multiply(self.X).sum(axis=1) if sparse.issparse(self.X) else np.einsum("ij,ij->i", self.X, self.X)
-        across = np.asarray(self.X @ self.mean, dtype=np.float64)
-        return np.maximum(np.asarray(squares, dtype=np.float64).ravel() - 2.0 * across + self.mean @ self.mean, 0.0)
-
     def gram(self) -> Array:
         """Inner products of the centred rows, (n, n)."""
         return self._gram

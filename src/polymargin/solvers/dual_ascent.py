@@ -40,6 +40,10 @@ class SparseDuals(NamedTuple):
         """The row of every entry."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    def times(self, factors: Array, y: NDArray[np.int32]) -> SparseDuals:
+        """The duals times a factor for their pair of own class and class, ``factors (c, c)``."""
+        return self._replace(values=self.values * factors[y[self.rows], self.classes])
+
     def dense(self, n_classes: int) -> Array:
         """The duals as an array (n, c)."""
         out = np.zeros((len(self.starts) - 1, n_classes))
@@ -108,7 +112,7 @@ def dual_ascent(
         epochs = loop.visits // problem.n_rows
         return loop.visits >= budget or (gives_up is not None and gives_up(epochs, lambda: SparseDuals(*loop.duals())))
 
-    machine = ascend(problem, loop, ledger, budget, n_threads, start, enough)
+    machine = ascend(_Run(problem, loop, ledger, budget, n_threads, start, enough))
     duals = SparseDuals(*loop.duals())
     if problem.fit_intercept:
         duals = _balanced(duals, loop, problem.y)
@@ -137,15 +141,20 @@ def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = 
     return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
 
 
-def _without_intercept(
-    problem: Problem,
-    loop: Any,
-    ledger: Ledger,
-    budget: int,
-    n_threads: int,
-    start: WarmStart | None,
-    enough: Callable[[], bool],
-) -> Machine:
+class _Run(NamedTuple):
+    """What both ways to ascend are given; `enough` says that the budget is spent or ascent given up."""
+
+    problem: Problem
+    loop: Any
+    ledger: Ledger
+    budget: int  # visits of rows
+    n_threads: int
+    start: WarmStart | None
+    enough: Callable[[], bool]
+
+
+def _without_intercept(run: _Run) -> Machine:
+    problem, loop, ledger, budget, n_threads, start, enough = run
     if start is not None:
         loop.set_duals(*start.duals)
     best = None
@@ -162,20 +171,13 @@ def _without_intercept(
             loop.restore()
 
 
-def _with_free_intercept(
-    problem: Problem,
-    loop: Any,
-    ledger: Ledger,
-    budget: int,
-    n_threads: int,
-    start: WarmStart | None,
-    enough: Callable[[], bool],
-) -> Machine:
+def _with_free_intercept(run: _Run) -> Machine:
     """Proximal-point loop on b: ascend for some epochs, move the centre of ``(rho/2) |b - centre|^2`` to b, repeat.
 
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
     The centres form a fixed-point iteration in c numbers, which Anderson's extrapolation shortens.
     """
+    problem, loop, ledger, budget, n_threads, start, enough = run
     means, mean_square = centre_and_spread(problem.X)
     inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
     loop.start_intercept(means, inverse_rho)
@@ -222,7 +224,7 @@ def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDual
     """The repaired duals themselves: those whose value is the bound."""
     factors = balancing_factors(loop.flows())
     t = best_multiple(*loop.scaled(factors))
-    return duals._replace(values=duals.values * (t * factors[y[duals.rows], duals.classes]))
+    return duals.times(t * factors, y)
 
 
 def centre_and_spread(X: Any) -> tuple[Array, float]:

@@ -57,6 +57,11 @@ class Tangent(NamedTuple):
         W = self.machine.W
         return self.value - float(np.vdot(self.slope, W)) + 0.5 * self.theta * float(np.vdot(W, W))
 
+    def relative(self, accuracy: float) -> float:
+        """An absolute accuracy of m as a relative one of the machine that is solved, which is m plus a constant."""
+        rest = 0.5 * self.kappa * float(np.vdot(self.base, self.base)) - self.constant
+        return accuracy / max(self.machine.primal + rest, accuracy)
+
     def model(self, W: Array, loss: float) -> float:
         """m of class vectors with this loss."""
         step = W - self.machine.W
@@ -69,7 +74,7 @@ class Tangent(NamedTuple):
         if problem.fit_intercept:
             flows = np.zeros((problem.n_classes, problem.n_classes))
             np.add.at(flows, (problem.y[rows], duals.classes), duals.values)
-            duals = duals._replace(values=duals.values * balancing_factors(flows)[problem.y[rows], duals.classes])
+            duals = duals.times(balancing_factors(flows), problem.y)
         tau = signed(duals, problem.y, problem.n_classes)
         Z = np.asarray(_product(problem.X, tau)) / kappa
         total, square = float(duals.values.sum()), kappa * float(np.vdot(Z, Z))
@@ -144,7 +149,6 @@ def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter:
     from polymargin.solvers.interior_point import interior_point
 
     kappa, base = tangent.kappa, tangent.base
-    rest = 0.5 * kappa * float(np.vdot(base, base)) - tangent.constant  # the model is kappa times what is solved, minus this
     result = interior_point(
         problem.X.astype(np.float64, copy=False),
         problem.y.astype(np.intp),
@@ -152,7 +156,7 @@ def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter:
         problem.n_classes,
         str(problem.loss.interior_block),
         fit_intercept=problem.fit_intercept,
-        tol=accuracy / max(tangent.machine.primal + rest, accuracy),
+        tol=tangent.relative(accuracy),
         max_iter=max_iter,
         given=np.asarray(problem.X @ base, dtype=np.float64),
     )
@@ -163,9 +167,8 @@ def solve_by_newton(
     problem: Problem, tangent: Tangent, duals: SparseDuals, accuracy: float, max_iter: int
 ) -> tuple[Attempt, int]:
     """The same by Newton's method with multipliers, from these duals; less accurate if too many of them are free."""
-    kappa, base, (W, b, primal) = tangent.kappa, tangent.base, tangent.machine
-    rest = 0.5 * kappa * float(np.vdot(base, base)) - tangent.constant
-    ledger = Ledger(accuracy / max(primal + rest, accuracy))
+    kappa, base, (W, b, _) = tangent.kappa, tangent.base, tangent.machine
+    ledger = Ledger(tangent.relative(accuracy))
     so_far = Solution(Machine(W - base, b, np.inf), duals._replace(values=duals.values / kappa), ledger.close(0))
     found = multiplier_newton(
         replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm()),
