@@ -5,9 +5,13 @@ For a convex machine `dual` is a proven lower bound on the optimum, so the optim
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+_ROUNDING = 1e-9  # of the objective: what sums over rows may lose, whatever the data
 
 
 class Record(NamedTuple):
@@ -20,13 +24,13 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Certificate:
-    """The end of a fit.
+    """The end of a fit, for the arrays that the estimator holds, in their precision.
 
     Attributes
     ----------
     status : str
-        "optimal" if ``gap <= tol * |primal|``, "max_iter" if the iterations ran out before, "stalled" if rounding stopped
-        the progress. A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
+        "optimal" if ``gap <= tol * |primal|``, both finite, "max_iter" if the iterations ran out before, "stalled" if
+        rounding stopped the progress. A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -60,20 +64,39 @@ class Certificate:
     stationarity: float | None = None
     bounds: str = "optimum"
 
-    def of_primal(self, primal: float, tol: float) -> Certificate:
-        """The same bound beside another machine's objective and another tolerance."""
-        gap = primal - self.dual
+    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] | None = None) -> Certificate:
+        """The same bound beside another machine's objective and another tolerance; `rounding` as in `Ledger.add`."""
+        dual = _uncrossed(primal, self.dual, rounding)
+        gap = primal - dual
         rel_gap = gap / max(abs(primal), 1e-300)
-        if self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
+        if not math.isfinite(primal):
+            status = "stalled" if self.converged else self.status
+        elif self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
             status = "stationary" if primal - self.primal <= tol * abs(primal) else "stalled"
         else:
             status = "optimal" if rel_gap <= tol else "stalled" if self.converged else self.status
-        return replace(self, primal=primal, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
+        return replace(self, primal=primal, dual=dual, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
 
     @property
     def converged(self) -> bool:
         """Whether the gap (of a machine that is not convex: the relative decrease) reached the tolerance."""
         return self.status in ("optimal", "stationary")
+
+
+def _uncrossed(primal: float, dual: float, rounding: Callable[[], float] | None) -> float:
+    """The bound, lowered by what rounding may hide if it lies above the value; an error if that does not explain it."""
+
+    def is_crossed() -> bool:
+        return primal - dual < -_ROUNDING * max(abs(primal), abs(dual))
+
+    if is_crossed() and rounding is not None:
+        dual -= rounding()
+    if is_crossed():
+        raise ArithmeticError(
+            f"the dual bound {dual!r} exceeds the objective {primal!r}: this is a bug in polymargin, please report it with "
+            "the data that led to it"
+        )
+    return dual
 
 
 class Ledger:
@@ -88,18 +111,14 @@ class Ledger:
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
-    def add(self, primal: float, dual: float, n_iter: int) -> None:
+    def add(self, primal: float, dual: float, n_iter: int, rounding: Callable[[], float] | None = None) -> None:
         """Notes a primal value and a bound.
 
-        A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
+        A bound above a value by more than rounding means that one of them is wrong: that is never hidden. `rounding` is
+        asked then how much the data may hide, in the scale of its rows and class vectors; the bound is lowered by it.
         """
         self.primal = min(self.primal, primal)
-        self.dual = max(self.dual, dual)
-        if self.gap < -1e-9 * max(abs(self.primal), abs(self.dual)):
-            raise ArithmeticError(
-                f"the dual bound {self.dual!r} exceeds the objective {self.primal!r}: this is a bug in polymargin, "
-                "please report it with the data that led to it"
-            )
+        self.dual = _uncrossed(self.primal, max(self.dual, dual), rounding)
         self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
         if self._verbose:
             seconds = self._history[-1].seconds
@@ -124,7 +143,8 @@ class Ledger:
 
     @property
     def done(self) -> bool:
-        return self.gap <= self.tol * abs(self.primal)
+        """Whether the tolerance is proven; a value that is not finite proves nothing."""
+        return math.isfinite(self.gap) and self.gap <= self.tol * abs(self.primal)
 
     def close(self, n_iter: int, status: str = "max_iter") -> Certificate:
         """The certificate; `status` is what to say if the tolerance was not reached."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
+from polymargin.problem import rounding_of_scores
 from polymargin.solvers.dual_ascent import SparseDuals
 
 Array = NDArray[np.float64]
@@ -83,6 +84,10 @@ class LabelProblem:
             S = np.asarray(self.X[rows] @ W, dtype=np.float64) + b
             total += self._loss_of_block(S, rows, pairs)
         return total + self.penalty_value(W, b)
+
+    def rounding(self, W: Array, b: Array) -> float:
+        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
+        return rounding_of_scores(self.X, self.cost, W, b, slope=1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
+from polymargin.validation import largest_entry
 
 if TYPE_CHECKING:
     from polymargin.solvers import SparseDuals
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluated
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def rounding_of_scores(X: Any, cost: Array, W: Array, b: Array, slope: float) -> float:
+    """What rounding of the scores may change in a sum of losses with these costs, one for each row or for some of them.
+
+    `slope` is how much a loss may change with its row's scores. Rows count by the longest that X may hold.
+    """
+    width = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
+    longest = np.sqrt(width) * largest_entry(X)
+    sizes = longest * np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0)) + np.abs(b).max(initial=0.0) + 1.0
+    return 4.0 * _EPS * slope * float(cost.sum()) * float(sizes)
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,12 @@ class Problem:
     def penalty_value(self, W: Array, b: Array) -> float:
         """R, with what the offsets cost in the few machines where they do."""
         return self.penalty.value(W) + self.penalty.offset_value(b)
+
+    def rounding(self, W: Array, b: Array) -> float:
+        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
+        return rounding_of_scores(self.X, self.cost, W, b, slope=2.0 * (self.n_classes - 1)) + 8.0 * _EPS * abs(
+            self.penalty_value(W, b)
+        )
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

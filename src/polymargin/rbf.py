@@ -19,20 +19,21 @@ _SMALL_NORM = 8.0  # largest |z|^2 for which float32 products are good to about 
 
 
 class RbfRows:
-    """The kernel on the rows of a dense X, in its dtype.
+    """The kernel on the rows of a dense X, in the given dtype or that of X.
 
-    Float32 rows are multiplied in single precision where no |z|^2 is so large that the exponent would suffer, in double
+    For values in single precision, rows are multiplied in single precision where no |z|^2 is so large that the exponent would suffer, in double
     precision otherwise.
     """
 
-    def __init__(self, X: NDArray[Any], gamma: float):
+    def __init__(self, X: NDArray[Any], gamma: float, dtype: Any = None):
         n, d = X.shape
-        E = np.empty((n, d + 2), dtype=X.dtype)
+        self.dtype = np.dtype(X.dtype if dtype is None else dtype)
+        E = np.empty((n, d + 2), dtype=self.dtype)
         self._fill(E, X, gamma)
-        if X.dtype == np.float32 and n and -2.0 * float(E[:, -1].min()) > _SMALL_NORM:
+        if self.dtype == np.float32 and n and -2.0 * float(E[:, -1].min()) > _SMALL_NORM:
             E = np.empty((n, d + 2))
             self._fill(E, X, gamma)
-        self._E, self.dtype = E, X.dtype
+        self._E = E
 
     @staticmethod
     def _fill(E: NDArray[Any], X: NDArray[Any], gamma: float) -> None:

@@ -154,8 +154,8 @@ class AngularSVC(MarginClassifier):
     def _remember(self, problem: Problem, solution: Solution) -> None:
         self._memory = solution.notes.memory
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        super()._store(problem, solution, b)
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        super()._store(problem, solution, offsets)
         penalty, W, notes = problem.penalty, solution.machine.W, solution.notes
         assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
         self._rank, self._floor = penalty.rank, penalty.floor

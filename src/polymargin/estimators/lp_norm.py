@@ -153,18 +153,19 @@ class LpNormSVC(MarginClassifier):
         return _solve_block_norm(problem, ledger, **settings)
 
     def _warm_start(self, problem: Problem) -> WarmStart | None:
-        start, last = super()._warm_start(problem), vars(self).get("_warm_norms")
-        if start is None or last is None or last[0] != self.loss:  # the duals of one loss need not be feasible for another
+        start = super()._warm_start(problem)
+        if start is None or self._warm.of[0] != self.loss:  # the duals of one loss need not be feasible for another
             return None
         penalty = problem.penalty
-        return start._replace(scales=penalty.class_scales(last[1]) if isinstance(penalty, BlockNorm) else None)
+        return start._replace(scales=penalty.class_scales(self._warm.of[1]) if isinstance(penalty, BlockNorm) else None)
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         super()._remember(problem, solution)
-        self._warm_norms = (self.loss, class_norms(solution.machine.W))
+        if "_warm" in vars(self):
+            self._warm = self._warm._replace(of=(self.loss, class_norms(solution.machine.W)))
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        super()._store(problem, solution, b)
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        super()._store(problem, solution, offsets)
         for name in ("p_candidates_", "p_scores_"):  # of an earlier fit with p="auto"
             self.__dict__.pop(name, None)
         self.__dict__.update(self._fitting)

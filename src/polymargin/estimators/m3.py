@@ -167,6 +167,10 @@ class M3SVC(MarginClassifier):
             return PairwiseL1(self.p, self.epsilon)
         return PairwiseDistances(self.p, self.epsilon)
 
+    @property
+    def _free_offsets(self) -> bool:
+        return False  # epsilon penalises them
+
     # ---- how it is solved ---------------------------------------------------------------------------------------
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
@@ -209,8 +213,8 @@ class M3SVC(MarginClassifier):
             "cost": problem.cost,
         }
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        super()._store(problem, solution, b)
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        super()._store(problem, solution, offsets)
         self.__dict__.pop("_last_multipliers", None)
 
     # ---- probabilities --------------------------------------------------------------------------------------------

@@ -159,11 +159,11 @@ class MarginDistributionSVC(MarginClassifier):
 
         return concave_convex(problem, ledger, relaxation=self.relaxation, **settings)
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         certificate = solution.certificate
         if certificate.status == "optimal":  # the gap is that of a convex round
             solution = solution._replace(certificate=replace(certificate, status="stationary"))
-        super()._store(problem, solution, b)
+        super()._store(problem, solution, offsets)
         self.objective_history_ = np.array(solution.rounds)
         if self.relaxation == "cccp":  # the expansion of a kernel machine may go back to duals a little above the best
             before = np.minimum.accumulate(self.objective_history_)[:-1]

@@ -282,16 +282,20 @@ class OneVsNoneSVC(MarginClassifier):
         assert solution.duals is not None  # both solvers have them
         self._warm_labels = (problem.y, solution.duals.values, problem.cost)
 
+    @property
+    def _free_offsets(self) -> bool:
+        return False  # their sum is part of the machine
+
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         return b  # their sum is part of the machine
 
-    def _store(self, problem: LabelProblem, solution: Solution, b: NDArray[np.float64]) -> None:  # type: ignore[override]
-        super()._store(problem, solution, b)  # type: ignore[arg-type]
+    def _store(self, problem: LabelProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
+        super()._store(problem, solution, offsets)  # type: ignore[arg-type]
         for name in ("gamma_b_",) if self._label_type is not None else ("gamma_b_", "threshold_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if problem.gamma_b is not None:
             self.gamma_b_ = problem.gamma_b
-        scores = problem.pair_scores(solution.machine.W, b)
+        scores = problem.pair_scores(solution.machine.W, np.asarray(offsets, dtype=np.float64))
         support = (scores <= 1.0 + self._slack) & (problem.y.signs > 0)
         labels, rows = problem.y.labels[support], problem.pair_rows[support]
         rows = rows if problem.y.row_numbers is None else problem.y.row_numbers[rows]

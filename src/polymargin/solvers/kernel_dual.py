@@ -167,11 +167,11 @@ class _State:
         self._look()
 
     def refresh(self) -> None:
-        """Scores from scratch: what counts is the machine, not the way to it."""
+        """Scores from scratch, in double precision: what counts is the machine, not the way to it."""
         support = self._support()
         tau = self._signed(support)
         self.S[:] = 0.0
-        self.gram.add_product(support, tau, self.S)
+        self.gram.add_exact_product(support, tau, self.S)
         self.sums = tau.sum(axis=0)
         self._look()
 

@@ -1,0 +1,85 @@
+"""The arrays that an estimator returns, and the certificate of just these.
+
+A solver proves its values for double-precision arrays, often of centred rows. What the user gets is rounded to the precision
+of the data and stands beside the data as it is: far from zero, or with a large C, that may cost more than the tolerance. So
+the objective of the returned arrays is evaluated where rounding can matter, and they stay in double precision where single
+precision would break the promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Certificate, Ledger
+from polymargin.shift import towards_zero
+from polymargin.solvers import Solution
+
+_ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
+_QUICK = 4_000_000  # products of an evaluation that is always made
+_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look
+
+Array = NDArray[np.float64]
+
+
+class Returned(NamedTuple):
+    """Class vectors (c, d), offsets (c,) and their certificate."""
+
+    vectors: NDArray[Any]
+    offsets: NDArray[Any]
+    certificate: Certificate
+
+
+def solver_tolerance(tol: float, dtype: Any) -> float:
+    """What a solver is asked for: a little less than the user wants, if rounding to single precision comes after it."""
+    return tol if dtype == np.float64 else _ROOM * tol
+
+
+def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Returned:
+    """The solution's class vectors, with these offsets, in the precision of the data if that keeps the promise."""
+    W = solution.machine.W
+    exact = _measured(problem, W, b, solution, tol)
+    if problem.X.dtype != np.float64:
+        single, offsets = (np.asarray(part, dtype=problem.X.dtype) for part in (W, b))
+        machine = single.astype(np.float64), offsets.astype(np.float64)
+        rounded = exact.of_primal(problem.primal(*machine), tol, lambda: problem.rounding(*machine))
+        if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):
+            return Returned(np.ascontiguousarray(single.T), offsets, rounded)
+    return Returned(np.ascontiguousarray(W.T), b, exact)
+
+
+def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) -> Certificate:
+    """The certificate with the objective of W and b beside the rows as they are; the solver's own where that is costly and
+    rounding cannot matter."""
+    rounding, primal = problem.rounding(W, b), solution.machine.primal
+    if W.size * problem.n_rows <= _QUICK or not rounding <= _NEGLIGIBLE * tol * abs(primal):
+        primal = problem.primal(W, b)
+    return solution.certificate.of_primal(primal, tol, lambda: rounding)
+
+
+def solve_near_zero(
+    solve: Callable[..., Solution], problem: Any, ledger: Ledger, free_offsets: bool, *, start: Any, **settings: Any
+) -> Solution:
+    """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back."""
+    moved = towards_zero(problem.X) if free_offsets else None
+    if moved is None:
+        return solve(problem, ledger, start=start, **settings)
+    X, means = moved
+    near = replace(problem, X=X)
+    solution = solve(near, ledger, start=None if start is None else _moved_start(near, start, means), **settings)
+    machine = solution.machine
+    return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W))
+
+
+def _moved_start(near: Any, start: Any, means: Array) -> Any:
+    """The start with offsets for the moved rows; None if it has no duals, which tell its class vectors."""
+    duals = getattr(start, "duals", None)
+    if duals is None:
+        return None
+    support, tau = near.signed_duals(duals)
+    scales = 1.0 if start.scales is None else start.scales
+    return start._replace(b=start.b + means @ np.asarray(near.X[support].T @ tau) * scales)
