@@ -42,6 +42,7 @@ from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
 from polymargin.rbf import RbfRows
+from polymargin.shift import moved_alike
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
@@ -96,7 +97,7 @@ class KernelMap:
     gamma_, residual_ : float
         The number that `gamma` stands for (0 if the kernel has none), and ``trace(K - Phi Phi') / trace(K)``.
     largest_residual_, largest_value_ : float
-        The largest entry on the diagonals of ``K - Phi Phi'`` and of K.
+        The largest entries of ``K - Phi Phi'`` (of a kernel that may be indefinite: what counts as rounding) and of K.
 
     Notes
     -----
@@ -156,7 +157,7 @@ class KernelMap:
         self.pivots_ = state.pivots
         self.factor_ = state.Phi[state.pivots, : state.rank].astype(np.float64)
         self.residual_ = state.trace() / state.total if state.total > 0 else 0.0
-        self.largest_residual_ = float(state.diagonal.max(initial=0.0))
+        self.largest_residual_ = state.slack if self.may_be_indefinite else float(state.diagonal.max(initial=0.0))
         self.largest_value_ = state.scale
         if state.Phi.shape[1] > state.rank:
             state.reserve(state.rank)
@@ -192,11 +193,9 @@ class KernelMap:
 
     def _near_zero(self, X_new: Any, X_support: Any) -> tuple[Any, Any]:
         """The rows themselves or, where only differences count, moved so that those of rows far away do not cancel."""
-        dense = not (sparse.issparse(X_new) or sparse.issparse(X_support))
-        if self.kernel != "rbf" or not dense or not X_support.size:
+        if self.kernel != "rbf" or not X_support.shape[0]:
             return X_new, X_support
-        middle = X_support[0]
-        return X_new - middle, X_support - middle
+        return moved_alike(X_new, X_support)
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():
@@ -372,14 +371,15 @@ def _tiles(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
-    """Variance of all entries of X, each row counted by its weight."""
-    if sample_weight is None or (sample_weight == sample_weight[0]).all():
-        if not sparse.issparse(X):
-            return float(np.var(X, dtype=np.float64))
-        return float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-    share = sample_weight / (sample_weight.sum() * X.shape[1])
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    return float((share @ squares).sum() - (share @ X).sum() ** 2)
+    """Variance of all entries of X, each row counted by its weight; about their mean, so that nothing cancels."""
+    n, d = X.shape
+    share = np.full(n, 1.0 / (n * d)) if sample_weight is None else sample_weight / (sample_weight.sum() * d)
+    mean = float((share @ X).sum())
+    if not sparse.issparse(X):
+        steps = (slice(start, start + _TILE) for start in range(0, n, _TILE))
+        return float(sum(share[part] @ np.square(X[part] - mean).sum(axis=1, dtype=np.float64) for part in steps))
+    counts = np.diff(X.indptr)
+    return float(np.repeat(share, counts) @ np.square(X.data - mean)) + float(share @ (d - counts)) * mean**2
 
 
 def _check_matrix(K: Any) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.problem import rounding_of_scores
+from polymargin.problem import longest_row, rounding_of_scores
 from polymargin.solvers.dual_ascent import SparseDuals
 
 Array = NDArray[np.float64]
@@ -77,6 +77,11 @@ class LabelProblem:
         """Row of each pair."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.y.starts))
 
+    @cached_property
+    def longest_row(self) -> float:
+        """No row is longer than this."""
+        return longest_row(self.X)
+
     def primal(self, W: Array, b: Array) -> float:
         """F of a machine; the scores are formed block by block."""
         total = 0.0
@@ -87,7 +92,7 @@ class LabelProblem:
 
     def rounding(self, W: Array, b: Array) -> float:
         """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.X, self.cost, W, b, slope=1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+        return rounding_of_scores(self.longest_row, self.cost, W, b, 1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

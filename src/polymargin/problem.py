@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,15 +32,16 @@ _BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluate
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def rounding_of_scores(X: Any, cost: Array, W: Array, b: Array, slope: float) -> float:
-    """What rounding of the scores may change in a sum of losses with these costs, one for each row or for some of them.
-
-    `slope` is how much a loss may change with its row's scores. Rows count by the longest that X may hold.
-    """
-    width = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
-    longest = np.sqrt(width) * largest_entry(X)
+def rounding_of_scores(longest: float, cost: Array, W: Array, b: Array, slope: float) -> float:
+    """What rounding of scores may change in a sum of losses with these costs; `slope` is how fast a loss may change."""
     sizes = longest * np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0)) + np.abs(b).max(initial=0.0) + 1.0
     return 4.0 * _EPS * slope * float(cost.sum()) * float(sizes)
+
+
+def longest_row(X: Any) -> float:
+    """No row of X is longer than this."""
+    width = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
+    return float(np.sqrt(width)) * largest_entry(X)
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class Problem:
     def n_features(self) -> int:
         return int(self.X.shape[1])
 
+    @cached_property
+    def longest_row(self) -> float:
+        """No row is longer than this."""
+        return longest_row(self.X)
+
     def primal(self, W: Array, b: Array) -> float:
         """F of a machine; the scores are formed block by block."""
         total = 0.0
@@ -90,7 +97,7 @@ class Problem:
 
     def rounding(self, W: Array, b: Array) -> float:
         """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.X, self.cost, W, b, slope=2.0 * (self.n_classes - 1)) + 8.0 * _EPS * abs(
+        return rounding_of_scores(self.longest_row, self.cost, W, b, 2.0 * (self.n_classes - 1)) + 8.0 * _EPS * abs(
             self.penalty_value(W, b)
         )
 

@@ -34,6 +34,21 @@ def towards_zero(X: Any) -> tuple[Any, NDArray[np.float64]] | None:
     return _minus(X, means), means.astype(np.float64)
 
 
+def moved_alike(A: Any, B: Any) -> tuple[Any, Any]:
+    """Two sets of rows, less the first row of the second: their differences stay what they are.
+
+    In sparse rows only columns without zeros are moved; others are not far from zero.
+    """
+    if not (sparse.issparse(A) or sparse.issparse(B)):
+        return A - B[0], B - B[0]
+    A, B = sparse.csr_array(A), sparse.csr_array(B)
+    full = (_stored(A) == A.shape[0]) & (_stored(B) == B.shape[0])
+    if not full.any():
+        return A, B
+    origin = np.where(full, B[[0]].toarray().ravel(), 0.0)
+    return _minus(A, origin), _minus(B, origin)
+
+
 def _far_columns(X: Any) -> NDArray[np.bool_]:
     """Columns whose mean hides their spread, unless the spread of the whole rows hides the mean."""
     means = _means(X)

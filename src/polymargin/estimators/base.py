@@ -186,12 +186,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             X, y = self._validated(X, y)
         largest = validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
-        rows, kept = self._kept_rows(X, targets.kept), targets.kept
+        rows, kept = _canonical(self._kept_rows(X, targets.kept)), targets.kept
         seed = validation.seed_of(self.random_state)
         mapping = None if self.kernel == "linear" else self._kernel_map(seed)
         features = rows if mapping is None else self._features(mapping, rows, targets)
         implicit = features is None
-        problem = self._problem(_canonical(rows if implicit else features), targets.y, targets.weight, len(targets.classes))
+        problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
         del targets  # its weights live on in the problem's costs
         ledger = Ledger(solver_tolerance(self.tol, problem.X.dtype), self.verbose, type(self).__name__)
@@ -400,7 +400,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return _in_blocks(lambda block: block @ vectors.T + offsets, X, X.shape[1])
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
-        mapping = self._kernel_map()
+        mapping, X = self._kernel_map(), _canonical(X)  # kernels read the entries of sparse rows one by one
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
         return _in_blocks(
             lambda block: mapping.kernel_rows(block, self.support_vectors_) @ vectors.T + offsets, X, len(self.support_)

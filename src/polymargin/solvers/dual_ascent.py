@@ -25,6 +25,8 @@ from polymargin.solvers.flows import balancing_factors
 
 Array = NDArray[np.float64]
 
+_EPS = 4.0 * float(np.finfo(np.float64).eps)
+_NEGLIGIBLE = 1e-6  # part of a tolerance that a dual value may lose to rounding without a second sum
 _EPOCHS_BETWEEN_LOOKS = 100  # at the true gap, at most
 
 
@@ -158,11 +160,14 @@ def _without_intercept(run: _Run) -> Machine:
     if start is not None:
         loop.set_duals(*start.duals)
     best = None
+
+    def rounding() -> float:
+        return problem.rounding(loop.weights(), np.zeros(problem.n_classes))
+
     while True:
         loop.ascend(min(_EPOCHS_BETWEEN_LOOKS * problem.n_rows, budget - loop.visits), ledger.tol)
-        half_norm = 0.5 * loop.squared_norm
-        primal, dual = half_norm + loop.loss(n_threads), loop.dual_sum - half_norm
-        ledger.add(primal, dual, loop.visits // problem.n_rows)
+        primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
+        ledger.add(primal, _dual(problem, loop, ledger.tol * primal), loop.visits // problem.n_rows, rounding)
         if best is None or primal < best.primal:
             best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
         if ledger.done or enough():
@@ -202,6 +207,18 @@ def _with_free_intercept(run: _Run) -> Machine:
             next_check = outer + max(1, outer // 8)
         loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
         loop.restore()
+
+
+def _dual(problem: Problem, loop: Any, matters: float) -> float:
+    """Dual value of the loop's duals. Where sums of long rows may have lost more than a little of `matters` on the way, the
+    class vectors are summed anew, and what rounding may hide in that is taken off."""
+    total, squared_norm = loop.dual_sum, loop.squared_norm
+    error = _EPS * 2.0 * total * problem.longest_row
+    hidden = (np.sqrt(squared_norm) + error) * error
+    if hidden > _NEGLIGIBLE * matters:
+        _, total, squared_norm = loop.scaled(np.ones((problem.n_classes, problem.n_classes)))
+        hidden = (np.sqrt(squared_norm) + error) * error
+    return float(total - 0.5 * squared_norm - hidden)
 
 
 def _balanced_dual(loop: Any) -> float:
