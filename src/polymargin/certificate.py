@@ -64,8 +64,8 @@ class Certificate:
     stationarity: float | None = None
     bounds: str = "optimum"
 
-    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] | None = None) -> Certificate:
-        """The same bound beside another machine's objective and another tolerance; `rounding` as in `Ledger.add`."""
+    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
+        """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""
         dual = _uncrossed(primal, self.dual, rounding)
         gap = primal - dual
         rel_gap = gap / max(abs(primal), 1e-300)
@@ -83,13 +83,13 @@ class Certificate:
         return self.status in ("optimal", "stationary")
 
 
-def _uncrossed(primal: float, dual: float, rounding: Callable[[], float] | None) -> float:
+def _uncrossed(primal: float, dual: float, rounding: Callable[[], float]) -> float:
     """The bound, lowered by what rounding may hide if it lies above the value; an error if that does not explain it."""
 
     def is_crossed() -> bool:
         return primal - dual < -_ROUNDING * max(abs(primal), abs(dual))
 
-    if is_crossed() and rounding is not None:
+    if is_crossed():
         dual -= rounding()
     if is_crossed():
         raise ArithmeticError(
@@ -100,10 +100,16 @@ def _uncrossed(primal: float, dual: float, rounding: Callable[[], float] | None)
 
 
 class Ledger:
-    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`."""
+    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`.
 
-    def __init__(self, tol: float, verbose: int = 0, label: str = ""):
+    `rounding` says how much of an objective of some size rounding may hide, in the scale of the rows and class vectors.
+    """
+
+    def __init__(
+        self, tol: float, verbose: int = 0, label: str = "", rounding: Callable[[float], float] = lambda primal: 0.0
+    ):
         self.tol = tol
+        self.rounding = rounding
         self.primal = float("inf")
         self.dual = float("-inf")
         self._verbose = verbose
@@ -111,14 +117,13 @@ class Ledger:
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
-    def add(self, primal: float, dual: float, n_iter: int, rounding: Callable[[], float] | None = None) -> None:
+    def add(self, primal: float, dual: float, n_iter: int) -> None:
         """Notes a primal value and a bound.
 
-        A bound above a value by more than rounding means that one of them is wrong: that is never hidden. `rounding` is
-        asked then how much the data may hide, in the scale of its rows and class vectors; the bound is lowered by it.
+        A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
         """
         self.primal = min(self.primal, primal)
-        self.dual = _uncrossed(self.primal, max(self.dual, dual), rounding)
+        self.dual = _uncrossed(self.primal, max(self.dual, dual), lambda: self.rounding(self.primal))
         self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
         if self._verbose:
             seconds = self._history[-1].seconds

@@ -41,8 +41,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
-from polymargin.rbf import RbfRows
-from polymargin.shift import moved_alike
+from polymargin.rbf import RbfRows, rbf_values
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
@@ -178,24 +177,21 @@ class KernelMap:
         For a precomputed kernel X_new holds kernel values with all training rows and X_support the support rows' numbers.
         """
         if self.kernel == "precomputed":
-            return np.asarray(X_new[:, X_support])
+            return np.asarray(X_new[:, X_support], dtype=np.float64)
+        if not X_support.shape[0]:  # a machine of offsets alone
+            return np.empty((X_new.shape[0], 0))
         with np.errstate(over="ignore", invalid="ignore"):  # said in words
             if callable(self.kernel):
                 block = np.asarray(self.kernel(X_new, X_support))
+            elif self.kernel == "rbf":
+                block = rbf_values(_double(X_new), _double(X_support), self.gamma_)
             else:
                 knobs = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-                left, right = self._near_zero(_double(X_new), _double(X_support))
-                block = pairwise_kernels(left, right, metric=self.kernel, filter_params=True, **knobs)
+                block = pairwise_kernels(_double(X_new), _double(X_support), metric=self.kernel, filter_params=True, **knobs)
         if block.shape != (X_new.shape[0], X_support.shape[0]):
             wanted = (X_new.shape[0], X_support.shape[0])
             raise ValueError(f"kernel={self.kernel!r} returned an array of shape {block.shape}; it must be {wanted}.")
         return self._finite(block).astype(np.float64, copy=False)
-
-    def _near_zero(self, X_new: Any, X_support: Any) -> tuple[Any, Any]:
-        """The rows themselves or, where only differences count, moved so that those of rows far away do not cancel."""
-        if self.kernel != "rbf" or not X_support.shape[0]:
-            return X_new, X_support
-        return moved_alike(X_new, X_support)
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():

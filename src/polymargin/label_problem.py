@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.problem import longest_row, rounding_of_scores
+from polymargin.problem import largest_score, longest_row, rounding_of_scores
 from polymargin.solvers.dual_ascent import SparseDuals
 
 Array = NDArray[np.float64]
@@ -91,8 +91,14 @@ class LabelProblem:
         return total + self.penalty_value(W, b)
 
     def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.longest_row, self.cost, W, b, 1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+        """What rounding may hide in F of a machine, in the scale of its scores."""
+        scores = largest_score(self.longest_row, W, b)
+        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+
+    def rounding_at(self, primal: float) -> float:
+        """The same of any machine with this objective and offsets that make up for the length of the rows."""
+        scores = 2.0 * self.longest_row * self.penalty.longest_vector(primal)
+        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(primal)
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

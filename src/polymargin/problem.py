@@ -32,10 +32,15 @@ _BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluate
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def rounding_of_scores(longest: float, cost: Array, W: Array, b: Array, slope: float) -> float:
-    """What rounding of scores may change in a sum of losses with these costs; `slope` is how fast a loss may change."""
-    sizes = longest * np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0)) + np.abs(b).max(initial=0.0) + 1.0
-    return 4.0 * _EPS * slope * float(cost.sum()) * float(sizes)
+def rounding_of_scores(cost: Array, scores: float, slope: float) -> float:
+    """What rounding of scores of this size may change in a sum of losses; `slope` is how fast a loss may change."""
+    return 4.0 * _EPS * slope * float(cost.sum()) * (scores + 1.0)
+
+
+def largest_score(longest_row: float, W: Array, b: Array) -> float:
+    """No sum that makes a score has larger terms together: ``|x_i| |w_k| + |b_k|``."""
+    vectors = np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0))
+    return float(longest_row * vectors + np.abs(b).max(initial=0.0))
 
 
 def longest_row(X: Any) -> float:
@@ -96,10 +101,16 @@ class Problem:
         return self.penalty.value(W) + self.penalty.offset_value(b)
 
     def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.longest_row, self.cost, W, b, 2.0 * (self.n_classes - 1)) + 8.0 * _EPS * abs(
-            self.penalty_value(W, b)
-        )
+        """What rounding may hide in F of a machine, in the scale of its scores."""
+        scores = largest_score(self.longest_row, W, b)
+        return self._rounding(scores) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+
+    def rounding_at(self, primal: float) -> float:
+        """The same of any machine with this objective and offsets that make up for the length of the rows."""
+        return self._rounding(2.0 * self.longest_row * self.penalty.longest_vector(primal)) + 8.0 * _EPS * abs(primal)
+
+    def _rounding(self, scores: float) -> float:
+        return rounding_of_scores(self.cost, scores, 2.0 * (self.n_classes - 1))
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

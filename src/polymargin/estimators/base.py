@@ -194,7 +194,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
         del targets  # its weights live on in the problem's costs
-        ledger = Ledger(solver_tolerance(self.tol, problem.X.dtype), self.verbose, type(self).__name__)
+        tol = solver_tolerance(self.tol, problem.X.dtype)
+        ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
         settings: dict[str, Any] = {
             "max_iter": self.max_iter,
             "seed": seed,

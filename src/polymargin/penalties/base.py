@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -44,6 +45,10 @@ class Penalty(abc.ABC):
     @abc.abstractmethod
     def minimizer(self, Z: Array) -> Array:
         """The W that attains the conjugate at Z."""
+
+    def longest_vector(self, value: float) -> float:
+        """No class vector of a W with ``R(W) <= value`` is longer; here for penalties of at least ``1/2 |W|^2``."""
+        return math.sqrt(2.0 * max(0.0, value))
 
     def mixing(self, W: Array) -> Array | None:
         """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""

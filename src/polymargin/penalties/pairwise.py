@@ -117,6 +117,10 @@ class PairwiseDistances(Penalty):
         R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
         return float(R) + self.epsilon * float((W * W).sum())
 
+    def longest_vector(self, value: float) -> float:
+        """At sum zero a class vector is no longer than its longest distance."""
+        return float(max(0.0, value) ** (0.5 if np.isinf(self.p) else 1.0 / self.p))
+
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
         ridge = self.epsilon * float((W * W).sum())

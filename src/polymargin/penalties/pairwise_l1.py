@@ -79,6 +79,10 @@ class PairwiseL1(Penalty):
         r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
         return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
 
+    def longest_vector(self, value: float) -> float:
+        """At sum zero a class vector is no longer than its longest distance."""
+        return float(max(0.0, value) ** (1.0 / self.p))
+
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
         ridge = self.epsilon * float((W * W).sum())

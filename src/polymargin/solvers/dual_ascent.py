@@ -160,14 +160,10 @@ def _without_intercept(run: _Run) -> Machine:
     if start is not None:
         loop.set_duals(*start.duals)
     best = None
-
-    def rounding() -> float:
-        return problem.rounding(loop.weights(), np.zeros(problem.n_classes))
-
     while True:
         loop.ascend(min(_EPOCHS_BETWEEN_LOOKS * problem.n_rows, budget - loop.visits), ledger.tol)
         primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
-        ledger.add(primal, _dual(problem, loop, ledger.tol * primal), loop.visits // problem.n_rows, rounding)
+        ledger.add(primal, _dual(problem, loop, ledger.tol * primal), loop.visits // problem.n_rows)
         if best is None or primal < best.primal:
             best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
         if ledger.done or enough():
