@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class Problem:
     loss: ScoreLoss
     penalty: Penalty
     fit_intercept: bool
+
+    fixes_sum_of_offsets: ClassVar[bool] = False  # a constant added to all of them changes nothing
 
     @property
     def n_rows(self) -> int:

@@ -284,10 +284,10 @@ class OneVsNoneSVC(MarginClassifier):
 
     @property
     def _free_offsets(self) -> bool:
-        return False  # their sum is part of the machine
+        return self.weights == "hard"  # class vectors at sum zero leave the sum of the offsets alone
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        return b  # their sum is part of the machine
+        return np.asarray(b - b.mean()) if self.biases == "hard" else b  # their sum is part of the machine
 
     def _store(self, problem: LabelProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
         super()._store(problem, solution, offsets)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 A solver proves its values for double-precision arrays, often of centred rows. What the user gets is rounded to the precision
 of the data and stands beside the data as it is: far from zero, or with a large C, that may cost more than the tolerance. So
 the objective of the returned arrays is evaluated where rounding can matter, and they stay in double precision where single
-precision would break the promise.
+precision would break the promise, or a constraint.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ def solver_tolerance(tol: float, dtype: Any) -> float:
 def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Returned:
     """The solution's class vectors, with these offsets, in the precision of the data if that keeps the promise."""
     W = solution.machine.W
+    if problem.penalty.fixes_sum:
+        W = W - W.mean(axis=1, keepdims=True)
     exact = _measured(problem, W, b, solution, tol)
-    if problem.X.dtype != np.float64:
-        single, offsets = (np.asarray(part, dtype=problem.X.dtype) for part in (W, b))
+    if problem.X.dtype != np.float64 and not problem.penalty.fixes_sum:
+        single = np.asarray(W, dtype=problem.X.dtype)
+        offsets = b if problem.fixes_sum_of_offsets else np.asarray(b, dtype=problem.X.dtype)
         machine = single.astype(np.float64), offsets.astype(np.float64)
         rounded = exact.of_primal(problem.primal(*machine), tol, lambda: problem.rounding(*machine))
         if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):

@@ -24,11 +24,14 @@ class Penalty(abc.ABC):
         Whether ``R(W) = 1/2 |W|^2``, which makes ``W = sum_i x_i tau_i'`` in the dual loops.
     rotation_invariant : bool
         Whether ``R(QW) = R(W)`` for every orthogonal Q: then W may be sought in the span of the rows.
+    fixes_sum : bool
+        Whether R is finite at ``sum_k w_k = 0`` only, which rounded vectors miss.
     """
 
     name: ClassVar[str]
     identity_hessian: ClassVar[bool] = False
     rotation_invariant: ClassVar[bool] = False
+    fixes_sum: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:

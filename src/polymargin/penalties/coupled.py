@@ -53,6 +53,7 @@ class ZeroSumNorm(Penalty):
     """``1/2 |W|^2`` on ``sum_k w_k = 0``; the sum is left to the solvers, and `value` trusts them."""
 
     name = "norm at sum zero"
+    fixes_sum = True
 
     def coupling(self, n_classes: int) -> Coupling:
         return Coupling(1.0, 0.0)
