@@ -17,7 +17,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from polymargin import PathCV, datasets
 from polymargin.comparison import Candidate
-from polymargin.comparison.evaluation import STEP, folds, score_all, search
+from polymargin.comparison.evaluation import STEP, folds, search
+from polymargin.comparison.scoring import score_all
 
 from .plan import Case, Table
 

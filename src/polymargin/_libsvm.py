@@ -30,7 +30,8 @@ def unsafe_part(state: Mapping[str, Any]) -> str:
 
 
 def _wrong_length(state: Mapping[str, Any]) -> str:
-    counts, vectors = state.get("_n_support"), state["support_vectors_"]
+    counts: Any = state.get("_n_support")
+    vectors = state["support_vectors_"]
     n_classes = np.size(state.get("classes_", ()))
     if n_classes < 2 or not _is_array(counts, (n_classes,), "i") or counts.min() < 0:
         return "the numbers of support vectors"
@@ -40,7 +41,7 @@ def _wrong_length(state: Mapping[str, Any]) -> str:
     if state.get("_sparse") is not is_sparse or not (vectors.shape == shape if is_sparse else _is_array(vectors, shape)):
         return "the support vectors"
     for name in ("dual_coef_", "_dual_coef_"):
-        values = state.get(name)
+        values: Any = state.get(name)
         if sparse.issparse(values):  # libsvm takes the stored entries for the whole matrix
             values = values.data.reshape(-1, n_vectors) if values.data.size == (n_classes - 1) * n_vectors else None
         if not _is_array(values, (n_classes - 1, n_vectors)):

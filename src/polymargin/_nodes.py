@@ -51,6 +51,7 @@ def classes() -> dict[str, type]:
 
     import polymargin
     from polymargin.certificate import Certificate, Record
+    from polymargin.comparison.known_labels import KnownLabelsClassifier
     from polymargin.tables.preprocess import NamedColumns
 
     public = [getattr(polymargin, name) for name in polymargin.__all__]
@@ -58,6 +59,7 @@ def classes() -> dict[str, type]:
         thing.__name__: thing for thing in public if inspect.isclass(thing) and hasattr(thing, "get_params")
     }
     known |= {"Certificate": Certificate, "Record": Record, "NamedColumns": NamedColumns}
+    known["KnownLabelsClassifier"] = KnownLabelsClassifier
     for module, names in _SKLEARN.items():  # constant names: nothing here comes from a file
         known |= {f"{module}.{name}": getattr(import_module(module), name) for name in names}
     return known
