@@ -162,6 +162,8 @@ def _settings(comparison: Any, command: str) -> str:
         f"Python {platform.python_version()}"
     )
     said = f"<pre>{html.escape(command)}</pre>" if command else ""
+    if comparison.settings["budget"] is not None:
+        said += "<p class='small'>Measured time decides who leaves under a budget: another run may end differently.</p>"
     details = re.sub(r" +", " ", "\n".join(lines)).replace("np.float64(", "(")
     return (
         f"<h2>To repeat this</h2>{said}<details><summary>Settings and grids</summary>"

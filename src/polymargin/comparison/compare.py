@@ -20,6 +20,7 @@ from polymargin.comparison.evaluation import Limits, Record, evaluate, folds, se
 from polymargin.comparison.plan import SCOUT_FROM, SCOUT_ROWS, Race, Task
 from polymargin.comparison.result import Comparison
 from polymargin.comparison.scoring import Scorer, metrics_of
+from polymargin.estimators import CrammerSingerSVC
 
 Progress = Callable[[str, int, int, float], None]
 
@@ -117,6 +118,8 @@ def compare_machines(
         resolution=1 / len(test),
         fits_after=_growth(X.shape[0] / len(train)) if refit else 0.0,
     )
+    if budget is not None and race.workers > 1:  # processes take a while to start, which is nobody's fault
+        Parallel(n_jobs=n_jobs)(delayed(_wake)() for _ in range(race.workers))
     scouting = budget is not None and X.shape[0] > SCOUT_FROM
     scout = _scout(y, seed) if scouting else splits[0]
 
@@ -164,6 +167,12 @@ def candidates_for(X: Any, y: Any, *, random_state: int | None = 0) -> list[Cand
     return default_candidates(
         X.shape[0], n_classes_of(y), multilabel=multilabel, known_only=known_only, random_state=random_state
     )
+
+
+def _wake() -> None:
+    """Imports what the first fit of a process would import."""
+    X = np.array([[0.0], [1.0], [0.2], [0.8]])
+    CrammerSingerSVC(random_state=0).fit(X, [0, 1, 0, 1])
 
 
 def n_classes_of(y: Any) -> int:

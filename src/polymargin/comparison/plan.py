@@ -1,12 +1,13 @@
 """What is run when: all candidates on all splits if there is time, otherwise a race.
 
-With a time budget all candidates run the first split, the slow ones at most a share of the time. Then the race goes on one
-split at a time, so that all who are in it have been measured on the same splits. A candidate leaves for one of two reasons,
-and keeps its scores in the table:
+With a time budget all candidates begin the first split. Those that do not get done within an equal share of some time have
+a second chance, the quickest first, as long as there is room. Then the race goes on one split at a time, so that all who are
+in it have been measured on the same splits. A candidate leaves for one of two reasons, and keeps the scores it has:
 
 - it is clearly worse: on at least `LEAST_SPLITS` splits the interval of its paired differences to the leader lies below 0,
   by the same corrected test (and Holm's correction) that the table uses. One bad split is no reason;
-- it is slow: it takes more than `SLOW` times the median, and without it the others get to `LEAST_SPLITS` splits.
+- it is slow: it did not get done with the first split, or it takes more than `SLOW` times the median of the others and
+  without it they get to `LEAST_SPLITS` splits. The leader does not leave for that.
 
 The race ends when the next split would not be done in time. Large data begins with a sample, so that the cost of a machine
 is known before it is run on everything.
@@ -30,6 +31,7 @@ LEVEL = 0.05
 SLOW = 2.0
 FIRST_SHARE = 0.5  # of the time that is left may go into the first split
 SCOUT_SHARE = 0.25
+PROBING = 0.4  # of either: for all, before the rest goes to those who seem to get done in it
 AS_WORSE, AS_SLOW = "clearly worse", "too slow for the budget"  # how the reasons begin
 
 Task = tuple[str, int]
@@ -73,7 +75,7 @@ class Race:
         self._metric = metric
         self._budget = math.inf if budget is None else budget
         self._end = time.time() + self._budget
-        self._workers = workers
+        self.workers = workers
         self._test_share, self._resolution, self._fits_after = test_share, resolution, fits_after
         self._growth = 1.0
         self._unmeasured: dict[str, Record] = {}
@@ -129,20 +131,25 @@ class Race:
 
     def _first_look(self, split: int, share: float, runner: Runner) -> None:
         """One split for everybody: who does not finish within its share of the time is too slow for this budget."""
-        end = time.time() + share * self.seconds_left
-        self._with_equal_shares(sorted(self.alive, key=self._cost), split, end, runner)
-        self._with_equal_shares(self._second_chances(end), split, end, runner)
+        begin, seconds = time.time(), share * self.seconds_left
+        self._with_equal_shares(sorted(self.alive, key=self._cost), split, begin + PROBING * seconds, runner)
+        self._with_equal_shares(self._second_chances(begin + seconds), split, begin + seconds, runner)
         for name in [name for name in self.alive if not self._of(name, split)]:
-            seconds = self._unmeasured[name].fit_seconds
-            what = f"a sample of {SCOUT_ROWS} rows" if split < 0 else "one split"
-            self._drop(name, f"{AS_SLOW}: {f'{what} takes more than {seconds:.1f} s' if seconds else 'not begun'}")
+            self._drop(name, f"{AS_SLOW}: {self._how_far(name)}{f' of {SCOUT_ROWS} rows' if split < 0 else ''}")
+
+    def _how_far(self, name: str) -> str:
+        cut = self._unmeasured[name]
+        if cut.progress > 0:
+            return f"about {cut.fit_seconds / cut.progress:.2g} s a split"
+        return f"no fit was done in {cut.fit_seconds:.2g} s of a split" if cut.fit_seconds else "not begun with a split"
 
     def _with_equal_shares(self, names: Sequence[str], split: int, end: float, runner: Runner) -> None:
         waiting = len(names)
+        least = 0.5 * (end - time.time()) * self.workers / max(1, waiting)  # also if others took longer than they may
 
         def limits(task: Task) -> Limits:
             nonlocal waiting
-            allowed = max(0.0, end - time.time()) * self._workers / waiting  # what quick ones leave is for the others
+            allowed = max(least, (end - time.time()) * self.workers / waiting)  # what quick ones leave is for the others
             waiting -= 1
             hopeless = self._cost(task[0]) > 2 * allowed  # by the scouting, which is a guess
             return Limits(self._end, allowed, math.inf if hopeless else 0.0)
@@ -150,10 +157,10 @@ class Race:
         self._measure([(name, split) for name in names], runner, limits)
 
     def _second_chances(self, end: float) -> list[str]:
-        """Those whose share was too small but who would be done, as far as they came, in the time that others left over."""
+        """Those whose share was too small but who, judging by how far they came, get done in the time that is left."""
         late = [self._unmeasured[name] for name in self.alive if name in self._unmeasured]
         guesses = {record.machine: 1.3 * record.fit_seconds / record.progress for record in late if record.progress > 0}
-        chosen, room = [], (end - time.time()) * self._workers
+        chosen, room = [], (end - time.time()) * self.workers
         for name in sorted(guesses, key=lambda name: guesses[name]):
             room -= guesses[name]
             if room < 0 or guesses[name] > end - time.time():
@@ -199,7 +206,7 @@ class Race:
 
     def _seconds_per_split(self) -> float:
         costs = [self._cost(name) for name in self.alive]
-        return max(sum(costs) / self._workers, max(costs), 1e-9)
+        return max(sum(costs) / self.workers, max(costs), 1e-9)
 
     def _drop(self, name: str, reason: str) -> None:
         if name in self.alive:
