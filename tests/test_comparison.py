@@ -157,17 +157,17 @@ def test_the_same_small_difference_on_three_splits_is_no_proof(monkeypatch):
 
 
 def test_the_slow_leave_so_that_others_get_several_splits(monkeypatch):
-    costs = {"a": 1.0, "b": 1.0, "c": 1.0, "slow": 3.4, "endless": 1e6}
-    race, seconds = raced(monkeypatch, costs, lambda name, _: 0.8005 if name == "a" else 0.8, budget=20.0)
-    assert race.alive == ["a", "b", "c"] and seconds <= 20
+    costs = {"a": 0.5, "b": 0.5, "c": 0.5, "slow": 3.0, "endless": 1e6}
+    race, seconds = raced(monkeypatch, costs, lambda name, _: 0.8005 if name == "a" else 0.8, budget=14.0)
+    assert race.alive == ["a", "b", "c"] and seconds <= 14
     assert all(why.startswith("too slow for the budget") for why in race.dropped.values())
     assert measured(race, "slow") == [0] and measured(race, "endless") == [] and len(measured(race, "a")) >= 3
 
 
 def test_who_leads_is_not_too_slow(monkeypatch):
-    costs = {"a": 1.0, "b": 1.0, "c": 1.0, "slow": 6.0}
-    race, seconds = raced(monkeypatch, costs, lambda name, _: 0.8005 if name == "slow" else 0.8, budget=22.0)
-    assert "slow" in race.alive and measured(race, "slow") == measured(race, "a") and seconds <= 22
+    costs = {"a": 0.5, "b": 0.5, "c": 0.5, "slow": 3.0}
+    race, seconds = raced(monkeypatch, costs, lambda name, _: 0.8005 if name == "slow" else 0.8, budget=14.0)
+    assert "slow" in race.alive and measured(race, "slow") == measured(race, "a") and seconds <= 14
 
 
 @pytest.mark.parametrize("budget", [3.0, 10.0, 30.0, 100.0])
@@ -182,7 +182,8 @@ def test_races_keep_their_budget(monkeypatch, budget, fits_after):
         )
         leader = max(race.alive, key=lambda name: np.mean(list(race._scores(name).values())))
         assert seconds + fits_after * costs[leader] <= 1.2 * budget or len(measured(race, leader)) == 1
-        assert len({len(measured(race, name)) for name in race.alive}) == 1  # the same splits for all who stayed
+        counts = [len(measured(race, name)) for name in race.alive]
+        assert max(counts) - min(counts) <= 1  # the same splits for all who stayed, the last one aside
 
 
 def test_a_budget_that_is_too_small_still_gives_a_result(monkeypatch):
