@@ -119,8 +119,6 @@ def _check_places(args: argparse.Namespace) -> None:
         folder = os.path.dirname(os.path.abspath(path)) if path else ""
         if path and path != "-" and not os.path.isdir(folder):
             raise UsageError(f"{option} {path}: there is no folder {folder}")
-        if path and path != "-" and not os.access(folder, os.W_OK):
-            raise UsageError(f"{option} {path}: the folder {folder} cannot be written to")
         if path == "-" and option != "--report":
             raise UsageError(f"{option} -: standard output has the table; name a file")
     if args.plot:

@@ -41,7 +41,7 @@ class M3SVC(MarginClassifier):
 
     Parameters
     ----------
-    {PARAMETERS}p : float, default=4
+    {PARAMETERS.replace("They are not penalised.", "They are penalised by epsilon alone.")}p : float, default=4
         Power of the distances, at least 1 (below it R is not convex). ``np.inf`` stands for the largest squared distance:
         ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
     loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
