@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if table.y is None:
         raise ValueError(f"{table.source} has no target to predict; name it with --target")
     spent = time.perf_counter() - began
+    pictures = 2.0 * spent if args.report or args.plot else 0.0  # to draw takes some times as long as to start
     # processes would take as long to start as this one did: little of a short budget must go there
     alone = budget is not None and spent > 0.1 * budget and args.jobs == -1
     with Progress(shown=not (args.quiet or args.json)) as progress:
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             preprocessor=make_preprocessor(table),
             cv=args.cv,
             repeats=args.repeats,
-            budget=budget and max(budget - spent, 1e-3),
+            budget=budget and max(budget - spent - pictures, 1e-3),
             refit=bool(args.output),
             n_jobs=1 if alone else args.jobs,
             random_state=args.seed,
@@ -159,7 +160,7 @@ def _print(comparison: Any) -> None:
     table = Table(caption="p: corrected resampled t-test against the best, Holm-corrected", caption_justify="left")
     names = list(comparison.table[0].scores)
     table.add_column("machine")
-    for name in [*(name.replace("_", " ") for name in names), "tune + fit", "p"]:
+    for name in [*(name.replace("_", " ") for name in names), "splits", "tune + fit", "p"]:
         table.add_column(name, justify="right")
     for row in comparison.table:
         cells = [row.machine]
@@ -167,7 +168,7 @@ def _print(comparison: Any) -> None:
             value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
             cells.append(value + (row.spread if name == comparison.metric else ""))
         is_winner = row.machine == comparison.winner
-        cells += [f"{row.fit_seconds:.2f} s", comparison.told_apart(row)]
+        cells += [str(row.n_splits), f"{row.fit_seconds:.2f} s", comparison.told_apart(row)]
         told_apart = not is_winner and row.p_value <= 0.05
         table.add_row(*cells, style="bold" if is_winner else "dim" if told_apart else None)
     console.print(table)

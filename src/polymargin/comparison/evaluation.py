@@ -45,7 +45,7 @@ class Record:
     error : str
         Why the machine failed; empty if it did not.
     progress : float
-        Share of the fits that were done. Below 1 the time was up, and there are no scores.
+        Share of the fits that were done. Below 1 the time was up, and there are no scores; 0 is not begun.
     """
 
     machine: str
@@ -126,7 +126,8 @@ def evaluate(
         )
     except OutOfTime:
         n_fits = settings["inner"] * len(ParameterGrid(candidate.grid)) + 1
-        return Record(candidate.name, split, {}, {}, time.perf_counter() - began, 0.0, 0, progress=scorer.n_calls / n_fits)
+        progress = max(scorer.n_calls, 0.5) / n_fits  # half a fit if none was done
+        return Record(candidate.name, split, {}, {}, time.perf_counter() - began, 0.0, 0, progress=progress)
     except (ValueError, ArithmeticError, MemoryError) as problem:
         seconds = time.perf_counter() - began
         return Record(candidate.name, split, {}, {}, seconds, 0.0, 0, str(problem).split("\n")[0] or repr(problem))

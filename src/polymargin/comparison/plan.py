@@ -139,9 +139,9 @@ class Race:
 
     def _how_far(self, name: str) -> str:
         cut = self._unmeasured[name]
-        if cut.progress > 0:
-            return f"about {cut.fit_seconds / cut.progress:.2g} s a split"
-        return f"no fit was done in {cut.fit_seconds:.2g} s of a split" if cut.fit_seconds else "not begun with a split"
+        if cut.progress > 0:  # what is left is mostly slower: paths go from weak to strong losses
+            return f"at least about {cut.fit_seconds / cut.progress:.2g} s a split"
+        return "not begun with a split"
 
     def _with_equal_shares(self, names: Sequence[str], split: int, end: float, runner: Runner) -> None:
         waiting = len(names)

@@ -237,13 +237,13 @@ class Comparison:
     def __str__(self) -> str:
         names = list(self.table[0].scores)
         width = max(len(row.machine) for row in self.table)
-        lines = ["  ".join([f"{'machine':{width}s}", *(f"{n:>18s}" for n in names), f"{'fit s':>8s}", "p-value"])]
+        lines = ["  ".join([f"{'machine':{width}s}", *(f"{n:>18s}" for n in names), "splits", f"{'fit s':>8s}", "p-value"])]
         for row in self.table:
             cells = [f"{row.machine:{width}s}"]
             for name in names:
                 value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
                 cells.append(f"{value + row.spread if name == self.metric else value:>18s}")
-            cells += [f"{row.fit_seconds:8.2f}", self.told_apart(row).rjust(7)]
+            cells += [f"{row.n_splits:6d}", f"{row.fit_seconds:8.2f}", self.told_apart(row).rjust(7)]
             lines.append("  ".join(cells).rstrip())
         return "\n".join([*lines, "", self.recommendation, *self.notes])
 
