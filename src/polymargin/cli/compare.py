@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if table.y is None:
         raise ValueError(f"{table.source} has no target to predict; name it with --target")
     spent = time.perf_counter() - began
-    pictures = 2.0 * spent if args.report or args.plot else 0.0  # to draw takes some times as long as to start
+    pictures = spent if args.report or args.plot else 0.0  # to draw takes about as long as to start
     # processes would take as long to start as this one did: little of a short budget must go there
     alone = budget is not None and spent > 0.1 * budget and args.jobs == -1
     with Progress(shown=not (args.quiet or args.json)) as progress:

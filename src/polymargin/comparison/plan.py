@@ -32,6 +32,7 @@ SLOW = 2.0
 FIRST_SHARE = 0.5  # of the time that is left may go into the first split
 SCOUT_SHARE = 0.25
 PROBING = 0.4  # of either: for all, before the rest goes to those who seem to get done in it
+GUESS = 2.5  # times as long as it seems a machine may take
 AS_WORSE, AS_SLOW = "clearly worse", "too slow for the budget"  # how the reasons begin
 
 Task = tuple[str, int]
@@ -124,7 +125,8 @@ class Race:
             if record.error:
                 self._drop(record.machine, record.error)
             if record.progress < 1.0:
-                self._unmeasured[record.machine] = record
+                before = self._unmeasured.get(record.machine, record)
+                self._unmeasured[record.machine] = max(before, record, key=lambda one: one.progress)
             else:
                 self._unmeasured.pop(record.machine, None)
                 self.records.append(record)
@@ -133,14 +135,14 @@ class Race:
         """One split for everybody: who does not finish within its share of the time is too slow for this budget."""
         begin, seconds = time.time(), share * self.seconds_left
         self._with_equal_shares(sorted(self.alive, key=self._cost), split, begin + PROBING * seconds, runner)
-        self._with_equal_shares(self._second_chances(begin + seconds), split, begin + seconds, runner)
+        self._second_chances(split, begin + seconds, runner)
         for name in [name for name in self.alive if not self._of(name, split)]:
             self._drop(name, f"{AS_SLOW}: {self._how_far(name)}{f' of {SCOUT_ROWS} rows' if split < 0 else ''}")
 
     def _how_far(self, name: str) -> str:
         cut = self._unmeasured[name]
         if cut.progress > 0:  # what is left is mostly slower: paths go from weak to strong losses
-            return f"at least about {cut.fit_seconds / cut.progress:.2g} s a split"
+            return f"at least about {_guess(cut):.2g} s a split"
         return "not begun with a split"
 
     def _with_equal_shares(self, names: Sequence[str], split: int, end: float, runner: Runner) -> None:
@@ -156,26 +158,25 @@ class Race:
 
         self._measure([(name, split) for name in names], runner, limits)
 
-    def _second_chances(self, end: float) -> list[str]:
-        """Those whose share was too small but who, judging by how far they came, get done in the time that is left."""
+    def _second_chances(self, split: int, end: float, runner: Runner) -> None:
+        """Those whose share was too small: the quickest first, judging by how far they came, as long as there is room."""
         late = [self._unmeasured[name] for name in self.alive if name in self._unmeasured]
-        guesses = {record.machine: 1.3 * record.fit_seconds / record.progress for record in late if record.progress > 0}
-        chosen, room = [], (end - time.time()) * self.workers
-        for name in sorted(guesses, key=lambda name: guesses[name]):
-            room -= guesses[name]
-            if room < 0 or guesses[name] > end - time.time():
-                break
-            chosen.append(name)
-        return chosen
+        guesses = {record.machine: _guess(record) for record in late if record.progress > 0}
+
+        def limits(task: Task) -> Limits:
+            guess = guesses[task[0]]
+            return Limits(until=end, allowed=GUESS * guess, expected=guess)
+
+        self._measure([(name, split) for name in sorted(guesses, key=lambda name: guesses[name])], runner, limits)
 
     def _at_least_one(self, runner: Runner) -> None:
-        """A result is better than none: if nobody was done in time, the one who came furthest is, whatever it takes."""
+        """A result is better than none: if nobody was done in time, the one who seems the quickest is, whatever it takes."""
         if self._measured() or not self._unmeasured:
             return
-        furthest = max(self._unmeasured.values(), key=lambda record: record.progress).machine
-        self.alive = [furthest]
-        del self.dropped[furthest]
-        self._measure([(furthest, 0)], runner, lambda _: Limits())
+        quickest = min(self._unmeasured.values(), key=_guess).machine
+        self.alive = [quickest]
+        del self.dropped[quickest]
+        self._measure([(quickest, 0)], runner, lambda _: Limits())
 
     def _limits(self, task: Task) -> Limits:
         return Limits(until=time.time() + self.seconds_left, expected=self._cost(task[0]))
@@ -230,3 +231,8 @@ class Race:
         scouted = [r.fit_seconds + r.predict_seconds for r in self._of(name, -1)]
         splits = [r.fit_seconds + r.predict_seconds for r in self._of(name) if r.split >= 0]
         return float(np.mean(splits)) if splits else self._growth * scouted[0] if scouted else 0.0
+
+
+def _guess(cut: Record) -> float:
+    """Seconds of a split that was cut off, judging by how far it came."""
+    return cut.fit_seconds / cut.progress if cut.progress > 0 else math.inf
