@@ -1,21 +1,30 @@
 """The command line: train, predict, evaluate, inspect, convert; what it prints equals what Python gives."""
 
+import argparse
 import csv
+import html
 import io
 import json
+import re
+import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from registry import all_estimators, run_python, supports_multilabel
+from scipy import sparse
 from sklearn.datasets import load_iris, load_wine
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import polymargin
 from polymargin import CrammerSingerSVC, load, save
-from polymargin.cli import COMMANDS, main
+from polymargin.cli import COMMANDS, compare, main
+from polymargin.cli.compare import _command
+from polymargin.comparison import candidates_for
+from polymargin.comparison.evaluation import search
 from polymargin.tables import make_preprocessor, read_table
 
 
@@ -385,3 +394,87 @@ def test_the_public_names_load_on_use():
     assert set(polymargin.__all__) <= set(dir(polymargin))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = polymargin.nothing
+
+
+def command_of(page):
+    """The command that a report says to repeat it with, as words."""
+    text = re.search(r"To repeat this</h2><pre>(.*?)</pre>", page, re.DOTALL)[1]
+    return shlex.split(html.unescape(text))
+
+
+def scores_in(printed):
+    found = json.loads(printed)
+    rows = [(row["machine"], row["scores"], row["interval"], row["p_value"], row["params"]) for row in found["table"]]
+    return found["winner"], rows
+
+
+def test_the_printed_command_repeats_a_comparison(work, capsys):
+    """Every option that matters is in it, quoted: other columns, another cell for missing, another seed, ..."""
+    lines = (work / "iris.csv").read_text().splitlines()
+    lines[1] = lines[1].replace("5.1", "-", 1)  # one cell is missing
+    (work / "my iris;1.csv").write_text("\n".join(line.replace(",", ";") for line in lines) + "\n")
+    options = ["--target", "-1", "--drop", "petal length", "--drop", "sepal width", "--missing=-", "--delimiter", ";"]
+    options += ["--machines", "one-vs-rest,logistic", "--cv", "3", "--seed", "7", "--metric", "macro_f1", "--jobs", "1"]
+    run("compare", "my iris;1.csv", *options, "--json", "--report", "page.html")
+    first = capsys.readouterr().out
+    words = command_of((work / "page.html").read_text())
+    assert words[:3] == ["polymargin", "compare", "my iris;1.csv"] and shlex.split(json.loads(first)["command"]) == words
+    run(*words[1:], "--json")
+    assert scores_in(capsys.readouterr().out) == scores_in(first)
+    run(*(word for word in words[1:] if word != "--drop=petal length"), "--json")
+    assert scores_in(capsys.readouterr().out) != scores_in(first)
+
+
+def test_the_command_names_what_differs_from_the_defaults():
+    every = {
+        "categorical": ["a", "b c"], "format": "csv", "header": "no", "decimal": ",", "encoding": "latin-1", "index_base": 0,
+        "n_features": 9, "label_separator": "|", "multilabel": True, "budget": "90s", "repeats": 2, "missing": ["", "?"],
+    }  # fmt: skip
+    args = parsed_compare(["-odd.csv"])
+    assert _command(args) == "polymargin compare --cv=5 --repeats=1 --seed=0 -- -odd.csv"
+    for name, value in every.items():
+        setattr(args, name, value)
+    again = parsed_compare(shlex.split(_command(args))[2:])
+    assert {name: getattr(again, name) for name in every} == every and again.data == "-odd.csv"
+
+
+def parsed_compare(words):
+    parser = argparse.ArgumentParser()
+    compare.add_arguments(parser)
+    return parser.parse_args(words if "--" in words else ["--", *words])
+
+
+@pytest.mark.parametrize("rows", ["many columns", "sparse"])
+def test_every_winner_of_a_comparison_can_be_saved(work, capsys, rows, monkeypatch):
+    """Without skops, each default candidate alone: fitted, saved by the command, loaded, the same predictions."""
+    monkeypatch.setitem(sys.modules, "skops", None)
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    many = make_preprocessor(read_table(work / "iris.csv", "species")) if rows == "many columns" else MaxAbsScaler()
+    X = X if rows == "many columns" else sparse.csr_matrix(X)
+    multilabel = np.column_stack([y == 0, y > 0]).astype(int)
+    signed = np.where(multilabel > 0, 1, -1) * (np.arange(100).reshape(50, 2) % 3 > 0)
+    for labels in (y, multilabel, signed):
+        for candidate in candidates_for(X, labels):
+            if candidate.ours:
+                continue  # every machine of ours has this test in test_persistence.py
+            grid = {name: values[2:3] for name, values in candidate.grid.items()}
+            model = search(replace(candidate, grid=grid), many, labels, inner=2, scoring=None, seed=0).estimator
+            model.set_params(**{f"machine__{name}": values[0] for name, values in grid.items()}).fit(X, labels)
+            save(model, "winner.pm")
+            np.testing.assert_array_equal(load("winner.pm").predict(X), model.predict(X))
+
+
+def test_a_comparison_saves_svc(work, capsys):
+    run("compare", "iris.csv", "--machines", "SVC rbf", "--cv", "2", "--jobs", "1", "--quiet", "-o", "svc.pm")
+    assert "saved: svc.pm" in capsys.readouterr().out
+    run("predict", "svc.pm", "iris.csv", "--json")
+
+
+@pytest.mark.parametrize("option", ["--output", "--report", "--plot"])
+def test_a_comparison_that_could_not_be_written_is_not_begun(work, capsys, option, monkeypatch):
+    monkeypatch.setattr("polymargin.comparison.compare_machines", lambda *_, **__: pytest.fail("it was run"))
+    assert main(["compare", "iris.csv", option, "no/such/folder/file"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    assert main(["compare", "iris.csv", "--output", "-"]) == 2
+    assert "standard output has the table" in capsys.readouterr().err

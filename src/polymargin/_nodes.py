@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin import _libsvm
 from polymargin.persistence import ModelFileError, UnsavableError
 from polymargin.validation import check_csr
 
@@ -35,9 +36,10 @@ _SKLEARN = {
     "sklearn.impute": ("SimpleImputer",),
     "sklearn.preprocessing": ("LabelBinarizer", "MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "StandardScaler"),
     "sklearn.linear_model": ("LogisticRegression",),
-    "sklearn.svm": ("LinearSVC",),  # not SVC: its predictions hand arrays to native code unchecked
+    "sklearn.svm": ("LinearSVC", "SVC"),
     "sklearn.multiclass": ("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier", "_ConstantPredictor"),
 }
+_CHECKED = {"sklearn.svm.SVC": _libsvm.unsafe_part}  # predictions hand their arrays to native code unchecked
 _LEFT_OUT = "_warm"  # what a warm start keeps goes to native loops: it is not taken from files
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -49,6 +51,7 @@ def classes() -> dict[str, type]:
 
     import polymargin
     from polymargin.certificate import Certificate, Record
+    from polymargin.comparison.known_labels import KnownLabelsClassifier
     from polymargin.tables.preprocess import NamedColumns
 
     public = [getattr(polymargin, name) for name in polymargin.__all__]
@@ -56,6 +59,7 @@ def classes() -> dict[str, type]:
         thing.__name__: thing for thing in public if inspect.isclass(thing) and hasattr(thing, "get_params")
     }
     known |= {"Certificate": Certificate, "Record": Record, "NamedColumns": NamedColumns}
+    known["KnownLabelsClassifier"] = KnownLabelsClassifier
     for module, names in _SKLEARN.items():  # constant names: nothing here comes from a file
         known |= {f"{module}.{name}": getattr(import_module(module), name) for name in names}
     return known
@@ -72,6 +76,9 @@ def encode(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
 
     name = next((known for known, cls in classes().items() if type(value) is cls), None)
     if name is not None:
+        unsafe = _CHECKED[name](vars(value)) if name in _CHECKED else ""
+        if unsafe:
+            raise UnsavableError(f"{where} is a {type(value).__name__} with {unsafe}")
         return {"class": name, "state": {key: inner(part, key) for key, part in _state(value).items()}}
     if type(value) in (bool, int, str, type(None)):
         return value
@@ -188,6 +195,9 @@ def _instance(node: Any, array: Any) -> Any:
     lacking = [key for key in inspect.signature(cls).parameters if key not in state]
     if lacking:
         raise ModelFileError(f"the model file has no {', '.join(lacking)} for {name}")
+    unsafe = _CHECKED[name](state) if name in _CHECKED else ""
+    if unsafe:
+        raise ModelFileError(f"the model file has a {cls.__name__} whose parts do not fit together: {unsafe}")
     value = cls.__new__(cls)
     vars(value).update(state)
     return value

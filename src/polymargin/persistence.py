@@ -49,9 +49,9 @@ def save(model: Any, path: str | os.PathLike[str] | IO[bytes], *, notes: Mapping
     model : estimator
         Any machine of polymargin, fitted or not, and pipelines of these with scikit-learn's usual preprocessing
         (`StandardScaler`, `MaxAbsScaler`, `MinMaxScaler`, `SimpleImputer`, `OneHotEncoder`, `ColumnTransformer`); also
-        scikit-learn's `LinearSVC` and `LogisticRegression`, alone or inside its one-vs-rest and like classifiers. Anything
-        else goes through skops, if it is installed. Duals kept for a warm start are not written: the first fit after
-        loading starts cold.
+        scikit-learn's `SVC`, `LinearSVC` and `LogisticRegression`, alone or inside its one-vs-rest and like classifiers.
+        Anything else goes through skops, if it is installed. Duals kept for a warm start are not written: the first fit
+        after loading starts cold.
     path : path or binary file
     notes : mapping, default=None
         What else to remember, as JSON; :func:`read_notes` returns it.

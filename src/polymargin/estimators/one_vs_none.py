@@ -88,7 +88,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     Examples
     --------
-    No row has the second label alone, yet it can be predicted alone (Table 3 of the paper):
+    No row has the second label alone, yet it can be predicted alone (the point of the paper's Table 3, on rows of our own):
 
     >>> from polymargin import OneVsNoneSVC
     >>> X = [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6]]
