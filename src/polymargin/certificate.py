@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ROUNDING = 1e-9  # of the objective: what sums over rows may lose, whatever the data
 
@@ -30,7 +30,7 @@ class Certificate:
     ----------
     status : str
         "optimal" if ``gap <= tol * |primal|``, both finite, "max_iter" if the iterations ran out before, "stalled" if
-        rounding stopped the progress. A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
+        rounding stopped the progress, "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -103,6 +103,8 @@ class Ledger:
     """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`.
 
     `rounding` says how much of an objective of some size rounding may hide, in the scale of the rows and class vectors.
+    A solver leaves in `at_hand` how to get the machine it has, with its objective, should the fit be interrupted;
+    `keeps_interrupted` says that this is wanted.
     """
 
     def __init__(
@@ -112,8 +114,11 @@ class Ledger:
         self.rounding = rounding
         self.primal = float("inf")
         self.dual = float("-inf")
+        self.n_iter = 0
+        self.keeps_interrupted = False
+        self.at_hand: Callable[[], Any] | None = None
         self._verbose = verbose
-        self._label = label
+        self.label = label
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
@@ -122,13 +127,14 @@ class Ledger:
 
         A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
         """
+        self.n_iter = n_iter
         self.primal = min(self.primal, primal)
         self.dual = _uncrossed(self.primal, max(self.dual, dual), lambda: self.rounding(self.primal))
         self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
         if self._verbose:
             seconds = self._history[-1].seconds
             print(
-                f"[{self._label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
+                f"[{self.label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
                 f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
                 flush=True,
             )

@@ -110,6 +110,7 @@ class AngularSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -126,6 +127,7 @@ class AngularSVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.omega = omega
         self.regularizer = regularizer

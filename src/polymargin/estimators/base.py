@@ -52,7 +52,10 @@ PARAMETERS = """C : float, default=1.0
     verbose : int, default=0
         Print a line at each evaluation of the true gap.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited.
+        Order in which rows are visited. None is one and the same order: a fit can be repeated.
+    on_interrupt : "raise" or "keep", default="raise"
+        What Ctrl-C during the fit does: leave the estimator as it was, or keep the machine found so far, with its
+        certificate and a warning. Before there is one, "keep" raises too.
     """
 
 ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
@@ -127,6 +130,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         self.C = C
         self.kernel = kernel
@@ -142,6 +146,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
@@ -196,6 +201,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         del targets  # its weights live on in the problem's costs
         tol = solver_tolerance(self.tol, problem.X.dtype)
         ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
+        ledger.keeps_interrupted = self.on_interrupt == "keep"
         settings: dict[str, Any] = {
             "max_iter": self.max_iter,
             "seed": seed,
@@ -228,6 +234,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
+        validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
@@ -363,8 +370,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _not_converged(self) -> str:
         """One sentence with gap and tolerance, and what to do."""
         end = self.certificate_
+        what = "was interrupted" if end.status == "interrupted" else "stopped"
         return (
-            f"{type(self).__name__} stopped after {end.n_iter} iterations with {self._shortfall()} (objective "
+            f"{type(self).__name__} {what} after {end.n_iter} iterations with {self._shortfall()} (objective "
             f"{end.primal:.6g}, the {end.bounds} is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
             "(StandardScaler) or lower C."
         )

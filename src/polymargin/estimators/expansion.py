@@ -69,7 +69,7 @@ def solve_by_kernel_dual(
     patience = -(-max_iter // 2)
     found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
     left = max_iter - found.certificate.n_iter
-    if not found.certificate.converged and left > 0:
+    if found.certificate.status not in ("optimal", "interrupted") and left > 0:
         with suppress(MemoryError):
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))

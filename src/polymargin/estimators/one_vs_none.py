@@ -122,6 +122,7 @@ class OneVsNoneSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         self.C = C
         self.alpha = alpha
@@ -142,6 +143,7 @@ class OneVsNoneSVC(MarginClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
     # ---- what the machine is ----------------------------------------------------------------------------------------
 

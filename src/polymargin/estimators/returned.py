@@ -64,16 +64,29 @@ def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) 
     return solution.certificate.of_primal(primal, tol, lambda: rounding)
 
 
+def solve_or_keep(solve: Callable[..., Solution], problem: Any, ledger: Ledger, **settings: Any) -> Solution:
+    """Solves; if the user interrupts and wants to keep it, the machine that the solver has at hand."""
+    try:
+        return solve(problem, ledger, **settings)
+    except KeyboardInterrupt:
+        machine = ledger.at_hand() if ledger.keeps_interrupted and ledger.at_hand is not None else None
+        if machine is None:
+            raise
+        certificate = replace(ledger.close(ledger.n_iter, "interrupted"), status="interrupted")
+        return Solution(machine, None, certificate.of_primal(machine.primal, ledger.tol))
+
+
 def solve_near_zero(
     solve: Callable[..., Solution], problem: Any, ledger: Ledger, free_offsets: bool, *, start: Any, **settings: Any
 ) -> Solution:
     """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back."""
     moved = towards_zero(problem.X) if free_offsets else None
     if moved is None:
-        return solve(problem, ledger, start=start, **settings)
+        return solve_or_keep(solve, problem, ledger, start=start, **settings)
     X, means = moved
     near = replace(problem, X=X)
-    solution = solve(near, ledger, start=None if start is None else _moved_start(near, start, means), **settings)
+    start = None if start is None else _moved_start(near, start, means)
+    solution = solve_or_keep(solve, near, ledger, start=start, **settings)
     machine = solution.machine
     return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W))
 

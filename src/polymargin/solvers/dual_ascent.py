@@ -107,6 +107,7 @@ def dual_ascent(
     `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
     """
     loop = open_loop(problem, seed)
+    ledger.at_hand = lambda: machine_of(problem, loop)
     budget = max_iter * problem.n_rows
     ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
 
@@ -120,6 +121,12 @@ def dual_ascent(
         duals = _balanced(duals, loop, problem.y)
     n_iter = min(max_iter, -(-loop.visits // problem.n_rows))
     return Solution(machine, duals, ledger.close(n_iter))
+
+
+def machine_of(problem: Problem, loop: Any) -> Machine:
+    """The machine that a loop has come to."""
+    W, b = loop.weights(), loop.intercepts() if problem.fit_intercept else np.zeros(problem.n_classes)
+    return Machine(W, b, problem.primal(W, b))
 
 
 def open_loop(problem: Problem, seed: int) -> Any:

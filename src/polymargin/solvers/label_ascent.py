@@ -45,6 +45,11 @@ def label_ascent(
         if best is None or primal < best.primal:
             best = Machine(W, b, primal)
 
+    def at_hand() -> Machine:
+        W, b = loop.weights(), loop.offsets()
+        return Machine(W, b, problem.primal(W, b))
+
+    ledger.at_hand = at_hand
     if start is not None:
         loop.set_duals(start.duals.values)
         loop.move_centre(start.b + means @ problem.penalty.minimizer(problem.class_sums(start.duals.values)))
