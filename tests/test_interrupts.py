@@ -38,7 +38,7 @@ def fit_and_keep(est: Any, X: Any, y: Any) -> None:
 @each_machine
 def test_30_the_machine_found_so_far_can_be_kept(machine, kernel, interrupts, overlapping):
     X, y = overlapping
-    est = machine(C=10.0, kernel=kernel, tol=1e-10, on_interrupt="keep")
+    est = machine(C=10.0, kernel=kernel, tol=1e-15, on_interrupt="keep")
     with pytest.warns(ConvergenceWarning, match="was interrupted"):
         fit_and_keep(est, X, y)
     end = est.certificate_
