@@ -120,7 +120,10 @@ def _encode_array(value: NDArray[Any], arrays: list[NDArray[Any]], where: str) -
         return {"objects": [encode(part, arrays, where) for part in flat], "shape": list(value.shape)}
     if value.dtype.kind not in "biufUS":
         raise UnsavableError(f"{where} is an array of {value.dtype}: booleans, numbers and strings can be saved")
-    arrays.append(np.asarray(value))
+    value = np.asarray(value)
+    if value.dtype.itemsize == 0:  # empty strings of no width, which no file may hold
+        value = value.astype(f"{value.dtype.kind}1")
+    arrays.append(value)
     return {"array": len(arrays) - 1}
 
 
