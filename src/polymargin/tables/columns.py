@@ -48,7 +48,8 @@ class Columns:
 
 def side_by_side(columns: Sequence[NDArray[Any]], n_rows: int) -> NDArray[Any]:
     """Columns of numbers as a matrix of the type that holds them all."""
-    matrix = np.empty((n_rows, len(columns)), dtype=np.result_type(*{column.dtype for column in columns} or {np.dtype(np.float64)}))
+    kinds = {column.dtype for column in columns} or {np.dtype(np.float64)}
+    matrix = np.empty((n_rows, len(columns)), dtype=np.result_type(*kinds))
     for k, column in enumerate(columns):
         matrix[:, k] = column
     return matrix

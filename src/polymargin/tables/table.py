@@ -34,6 +34,12 @@ def shown(text: object, most: int = 40) -> str:
     return repr(text if len(text) <= most else text[:most] + "…")
 
 
+def few(names: Iterable[object], most: int = 8) -> str:
+    """Some names in a message, and how many there are in all."""
+    listed = [shown(name) for name in names]
+    return ", ".join(listed[:most]) + (f", ... ({len(listed)} in all)" if len(listed) > most else "")
+
+
 @dataclass(frozen=True)
 class Layout:
     """How the rows of a table are laid out: what a model must know to read another file. JSON-able.
