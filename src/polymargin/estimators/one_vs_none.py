@@ -197,6 +197,8 @@ class OneVsNoneSVC(MarginClassifier):
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         if not label_targets.is_label_matrix(y):
             return super()._validated(X, y, reset)
+        if reset:
+            self._label_names = label_targets.names_of(y)
         settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
         return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
@@ -219,8 +221,10 @@ class OneVsNoneSVC(MarginClassifier):
             table, weight = table[kept], weight[kept]
         totals = label_targets.members(table, weight)
         if not totals.all():
+            names = self._label_names or range(c)
+            empty = [names[k] for k in np.flatnonzero(totals == 0)[:8]] + ["..."] * ((totals == 0).sum() > 8)
             raise ValueError(
-                f"y has no row with a 1 in the columns {np.flatnonzero(totals == 0).tolist()!r}"
+                f"y has no row with a 1 in the columns {empty!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )

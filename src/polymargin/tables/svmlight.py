@@ -13,6 +13,7 @@ from polymargin.unpacking import Allowance
 
 _PAIR = re.compile(r"([^\s:]*):(\S*)$")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_LARGEST = 2**31 - 2  # scikit-learn's reader has indices of 32 bits
 _ENTRY, _ROW = 48, 200  # bytes on the way to the matrix, whose arrays grow by doubling
 
 
@@ -78,6 +79,8 @@ def _check_line(name: str, line: str, number: int, multilabel: bool, index_base:
         if index < index_base:
             other = "; say --index-base 0 if indices start there" if index == 0 else ""
             raise TableError(name, f"the index {index} is below {index_base}, the first{other}", number)
+        if index > _LARGEST:
+            raise TableError(name, f"the index {index} is too large: at most {_LARGEST} is read", number)
         if index <= last:
             raise TableError(name, f"the index {index} comes after {last}: indices must rise", number)
         if n_features is not None and index - index_base >= n_features:
