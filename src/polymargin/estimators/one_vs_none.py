@@ -222,9 +222,8 @@ class OneVsNoneSVC(MarginClassifier):
         totals = label_targets.members(table, weight)
         if not totals.all():
             names = self._label_names or range(c)
-            empty = [names[k] for k in np.flatnonzero(totals == 0)[:8]] + ["..."] * ((totals == 0).sum() > 8)
             raise ValueError(
-                f"y has no row with a 1 in the columns {empty!r}"
+                f"y has no row with a 1 in the columns {[names[k] for k in np.flatnonzero(totals == 0)]!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )
