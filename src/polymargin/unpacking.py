@@ -12,6 +12,7 @@ import io
 import math
 import os
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -147,9 +148,14 @@ def check_array(file: IO[bytes], size: int, what: str, error: Callable[[str], Ex
 
     Strings of no length (``|S0``) take no room in the file but one byte each in memory, so they are refused.
     """
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(file)
+    try:
+        version = np.lib.format.read_magic(file)
+        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = reader(file)
+    except (OSError, zipfile.BadZipFile, zlib.error):
+        raise
+    except Exception as problem:  # the header is a line of Python, and NumPy passes on whatever its parser raises
+        raise error(f"{what} has a damaged header ({type(problem).__name__})") from problem
     if dtype.hasobject or dtype.kind not in _ARRAY_KINDS or dtype.itemsize == 0:
         raise error(f"{what} holds {dtype.str}: only booleans, numbers and strings are read, never objects")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - file.tell():
@@ -161,4 +167,9 @@ def read_array(archive: zipfile.ZipFile, entry: str, what: str, error: Callable[
     with archive.open(entry) as file:
         check_array(file, archive.getinfo(entry).file_size, what, error)
     with archive.open(entry) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    if array.dtype.kind == "U" and array.size:  # NumPy takes any bits for characters, and fails when they are used
+        signs = np.frombuffer(array.tobytes(), dtype=np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if signs.max() > sys.maxunicode:
+            raise error(f"{what} holds strings with characters that do not exist")
+    return array

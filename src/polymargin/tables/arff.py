@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from polymargin.tables.columns import Columns
-from polymargin.tables.delimited import CELL, CHUNK, CHUNK_CELLS, MISSING, DelimitedFile, Rows, decode, text_of
+from polymargin.tables.delimited import CELL, CHUNK, CHUNK_CELLS, MISSING, DelimitedFile, Rows, decode, for_lines, text_of
 from polymargin.tables.table import TableError, shown
 from polymargin.unpacking import Allowance
 
@@ -35,8 +35,9 @@ class ArffFile(DelimitedFile):
     ):
         self.name, self.decimal, self.has_header = name, ".", False
         self.missing = frozenset((*MISSING, *missing))
-        self._data, self._encoding, self._delimiter, self.allowance = data, encoding, ",", allowance
+        self._delimiter, self.allowance = ",", allowance
         text = decode(name, data, encoding)
+        self._data, self._encoding = for_lines(data, encoding, text)
         self._kinds: list[str | tuple[str, ...]] = []
         first: list[str] = []
         self._start = self._read_header(first)

@@ -53,6 +53,7 @@ def read_npz(name: str, data: bytes, allowance: Allowance | None = None) -> Arra
                 for key in _KEYS
                 if key in entries
             }
+            arrays = {key: np.char.decode(array) if array.dtype.kind == "S" else array for key, array in arrays.items()}
     except TableError:
         raise
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
@@ -97,7 +98,7 @@ def _matrix(name: str, arrays: dict[str, Any], allowance: Allowance) -> Any:
 
 def _sparse_matrix(name: str, arrays: dict[str, Any], allowance: Allowance) -> Any:
     data, layout = arrays["data"], arrays.get("format", np.array("csr"))
-    layout = str(layout.astype("U")) if layout.shape == () else "unknown"
+    layout = str(layout) if layout.shape == () else "unknown"
     if layout not in ("csr", "csc") or data.dtype.kind not in "biuf":
         raise TableError(name, f"sparse data must be csr or csc and hold numbers; it is {shown(layout)} of {data.dtype}")
     kind = sparse.csr_matrix if layout == "csr" else sparse.csc_matrix
@@ -120,9 +121,9 @@ def _sparse_matrix(name: str, arrays: dict[str, Any], allowance: Allowance) -> A
 def _names(name: str, arrays: dict[str, Any], key: str) -> tuple[str, ...] | None:
     if key not in arrays:
         return None
-    if arrays[key].ndim != 1 or arrays[key].dtype.kind not in "US":
+    if arrays[key].ndim != 1 or arrays[key].dtype.kind != "U":
         raise TableError(name, f"{key} must be a list of strings")
-    return tuple(arrays[key].astype("U").tolist())
+    return tuple(arrays[key].tolist())
 
 
 class ParquetFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -61,12 +62,12 @@ class DelimitedFile:
         self.name = name
         self.missing = frozenset((*MISSING, *missing))
         self.decimal = decimal
-        self._data, self._encoding = data, encoding
-        start = decode(name, data, encoding)
-        self._delimiter = delimiter or _most_frequent_delimiter(start)
+        text = decode(name, data, encoding)
+        self._data, self._encoding = for_lines(data, encoding, text)
+        self._delimiter = delimiter or _most_frequent_delimiter(text)
         self.allowance = allowance
-        self._check_memory(start)
-        del start
+        self._check_memory(text)
+        del text
         line, first = next(self._rows(), (1, []))
         if not first:
             raise TableError(name, "the file has no rows")
@@ -283,9 +284,16 @@ def _picker(places: Sequence[int]) -> Callable[[Sequence[str]], Sequence[str]]:
     return itemgetter(*places) if len(places) > 1 else lambda cells: [cells[place] for place in places]
 
 
+def for_lines(data: bytes, encoding: str, text: str) -> tuple[bytes, str]:
+    """Bytes of a text, and an encoding that gives it back piece by piece as well as at once; UTF-16 for one does not."""
+    if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "cp1252"):
+        return data, encoding
+    return text.encode("utf-8", "surrogatepass"), "utf-8"
+
+
 def text_of(data: bytes, encoding: str, newline: str | None) -> io.TextIOWrapper:
-    """Text that has been decoded once without an error, line by line: not all of it is in memory at once."""
-    return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, newline=newline)
+    """What `for_lines` has prepared, line by line: not all of it is in memory at once."""
+    return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors="surrogatepass", newline=newline)
 
 
 def decode(name: str, data: bytes, encoding: str) -> str:

@@ -127,7 +127,7 @@ def checked(source: str, y: NDArray[Any], multilabel: bool) -> NDArray[Any]:
             raise TableError(source, f"y must hold {_MEANINGS} for several labels a row")
         return y.astype(np.int64)
     if y.dtype.kind != "f":
-        return y.astype("U") if y.dtype.kind == "S" else y
+        return y
     if not np.isfinite(y).all() or (y != np.rint(y)).any():
         raise TableError(source, "y has numbers that are not whole: classes have names or whole numbers")
     return whole(y)
