@@ -89,7 +89,7 @@ def test_a_full_device_is_an_error(writer, work, capsys):
 def read_fifo(path):
     os.mkfifo(path)
     got = []
-    reader = threading.Thread(target=lambda: got.append(path.read_bytes()))
+    reader = threading.Thread(target=lambda: got.append(path.read_bytes()), daemon=True)
     reader.start()
     return reader, got
 
@@ -117,7 +117,7 @@ def test_a_fifo_whose_reader_goes_is_named(work, capsys):
         with (work / "pipe").open("rb"):
             pass
 
-    reader = threading.Thread(target=look_and_go)
+    reader = threading.Thread(target=look_and_go, daemon=True)
     reader.start()
     with pytest.raises(BrokenPipeError) as caught, written_whole(work / "pipe") as file:  # noqa: PT012
         reader.join(10)
