@@ -276,10 +276,16 @@ def _to_skops(model: Any, notes: dict[str, Any], reason: UnsavableError) -> byte
         raise UnsavableError(f"{reason}; pip install 'skops>=0.13' for pipelines of other parts") from reason
     if _has_cache(model):
         raise UnsavableError(str(reason)) from reason
+    from polymargin import _nodes
+
+    warm = _nodes.take_warm_starts(model)
     try:
         content = io_.dumps(model)
     except Exception as error:
         raise UnsavableError(f"{reason}; skops cannot write it either: {error}") from error
+    finally:
+        for where, what in warm:
+            where.update(what)
     refused = [name for name in io_.get_untrusted_types(data=content) if name not in _trusted()]
     if refused:
         raise UnsavableError(f"{reason}; loading would have to trust {', '.join(refused)}")
@@ -316,6 +322,9 @@ def _from_skops(content: bytes, name: str) -> Any:
     model = io_.loads(content, trusted=_trusted())
     if _has_cache(model):
         raise ModelFileError(f"{name}: the pipeline has a cache (memory), a folder of pickles, which is not trusted")
+    from polymargin import _nodes
+
+    _nodes.take_warm_starts(model)
     return model
 
 
