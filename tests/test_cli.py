@@ -5,11 +5,15 @@ import csv
 import html
 import io
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +227,134 @@ def test_several_labels(work, capsys):
     assert (
         main(["train", "labels.csv", "--multilabel", "--target", "-2:", "-o", "m.pm", "--machine", "CrammerSingerSVC"]) == 2
     )
+
+
+def write_labels(path, unknown=0.0):
+    """Rows with three features and two labels; the file has -1 for "does not have it" and 0 where it is not known."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    Y = np.where(X[:, :2] + 0.1 * rng.standard_normal((60, 2)) > 0, 1, -1 if unknown else 0)
+    Y[rng.random(Y.shape) < unknown] = 0
+    rows = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    path.write_text("\n".join(["a,b,c,sun,rain", *rows]))
+    return X, Y
+
+
+@pytest.mark.parametrize("target", ["-2:", "sun,rain", "4:5"])
+def test_test_rows_with_several_labels(target, work, capsys):
+    """Reliability case 35: the labels of the test file were looked for under the text of --target."""
+    write_labels(work / "labels.csv")
+    (work / "bare.csv").write_text("\n".join((work / "labels.csv").read_text().splitlines()[1:]))
+    run("train", "labels.csv", "--multilabel", "--target", target, "-o", "m.pm", "--test", "labels.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test"] == summary["training"] and summary["test"]["jaccard"] > 0.5
+    run("evaluate", "m.pm", "labels.csv", "--target", target, "--json")
+    assert json.loads(capsys.readouterr().out)["jaccard"] == pytest.approx(summary["test"]["jaccard"])
+    run("evaluate", "m.pm", "bare.csv", "--target", "-2:", "--json")
+    assert json.loads(capsys.readouterr().out)["jaccard"] == pytest.approx(summary["test"]["jaccard"])
+    assert main(["evaluate", "m.pm", "labels.csv", "--target", "3:5"]) == 1
+    assert "3 target columns, but the model was trained with 2 labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["-1", "5", "species"])
+def test_test_rows_with_the_target_by_place(target, work, capsys):
+    run("train", "iris.csv", "--target", target, "-o", "m.pm", "--test", "iris.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test"] == summary["training"]
+
+
+def test_test_rows_with_labels_in_one_column(work, capsys):
+    lines = [f"{k % 7},{k % 5},{'sun;rain' if k % 3 else 'sun'}" for k in range(30)]
+    (work / "tags.csv").write_text("\n".join(["a,b,tags", *lines]))
+    (work / "more.csv").write_text("\n".join(["a,b,tags,other", *(f"{line},1" for line in lines)]))
+    for name in ("tags.csv", "more.csv"):
+        run("train", "tags.csv", "--multilabel", "--target", "tags", "-o", "m.pm", "--test", name, "--json")
+        summary = json.loads(capsys.readouterr().out)
+        assert summary["test"] == summary["training"]
+
+
+def test_labels_known_not_to_be_there(work, capsys):
+    """-1 in train, predict and evaluate; only known entries count (reliability case 36)."""
+    from polymargin.metrics import METRICS, known_label_score
+
+    X, Y = write_labels(work / "labels.csv", unknown=0.3)
+    run("train", "labels.csv", "--multilabel", "--target", "-2:", "-o", "m.pm", "--test", "labels.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    predicted = load("m.pm").predict(X)
+    assert set(np.unique(predicted)) <= {0, 1}
+    for name in METRICS:
+        assert summary["test"][name] == pytest.approx(known_label_score(Y, predicted, metric=name))
+    assert summary["test"]["subset_accuracy"] == pytest.approx(load("m.pm").score(X, Y))
+    run("predict", "m.pm", "labels.csv")
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    np.testing.assert_array_equal(np.array(rows[1:], dtype=int), predicted)
+    run("evaluate", "m.pm", "labels.csv")
+    out = capsys.readouterr().out
+    assert f"{(Y != 0).sum()} of 120 entries are known (1 or -1); only these count" in out
+
+
+def test_labels_without_members_are_named(work, capsys):
+    text = "a,b,sun,rain,snow\n1,2,1,0,0\n2,1,0,1,-1\n3,4,1,1,0\n"
+    (work / "labels.csv").write_text(text)
+    assert main(["train", "labels.csv", "--multilabel", "--target", "-3:", "-o", "m.pm"]) == 1
+    assert capsys.readouterr().err.startswith("polymargin: labels.csv: no row has 'snow': leave labels without a member out")
+
+
+def test_control_characters_do_not_reach_a_terminal(work, capsys, monkeypatch):
+    """Class names and cells are shown, not obeyed (reliability case 34); files and pipes get them as they are."""
+    names = ("\x1b[31mred\x1b[0m", "\x07bell", "\u202eright to left")
+    write_iris(work / "wild.csv", names)
+    for command in (["train", "wild.csv", "-o", "m.pm"], ["evaluate", "m.pm", "wild.csv"], ["inspect", "m.pm"]):
+        run(*command)
+        out, err = capsys.readouterr()
+        assert not any(sign in out + err for sign in "\x1b\x07\u202e"), command
+    run("evaluate", "m.pm", "wild.csv")
+    assert r"\x1b[31mred\x1b[0m  " in capsys.readouterr().out
+    run("convert", "wild.csv", "wild.svm")
+    assert r"= \x1b[31mred" in capsys.readouterr().err
+    run("predict", "m.pm", "wild.csv")
+    assert capsys.readouterr().out.startswith("\x1b[31mred")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    run("predict", "m.pm", "wild.csv")
+    assert capsys.readouterr().out.startswith(r"\x1b[31mred")
+
+
+def test_messages_have_an_end(work, capsys):
+    names = ",".join(f"column{k}" for k in range(5000))
+    (work / "wide.csv").write_text(f"{names},y\n{'1,' * 5000}p\n{'2,' * 5000}q\n")
+    run("train", "wide.csv", "-o", "m.pm")
+    run("inspect", "m.pm")
+    out = capsys.readouterr().out
+    assert "(5000 in all)" in out and len(out) < 5000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+def test_ctrl_c_with_worker_processes_is_one_line(work):
+    """A terminal sends it to the workers too, and those that are still importing would each print a traceback."""
+    command = [sys.executable, "-m", "polymargin", "compare", "dataset:digits", "--jobs", "2"]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=work
+    )
+    child.stderr.readline()  # what the data is; then workers are started
+    deadline = time.monotonic() + 60
+    while "popen_loky_posix" not in processes_of(child.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "polymargin: interrupted\n")
+
+
+def processes_of(session):
+    """The command lines of a session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                found.append((folder / "cmdline").read_text())
+        except OSError:  # it has just ended
+            continue
+    return " ".join(found)
 
 
 def test_measures_of_several_labels():

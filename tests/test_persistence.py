@@ -363,3 +363,17 @@ KILL = """
 def test_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path):
     """200 kills; some must have hit a file half written, or the test shows nothing."""
     assert run_python(KILL, str(tmp_path / "m.pm"), timeout=300).split("\n")[0] == "200 [0, 1] True"
+
+
+def test_warm_starts_are_neither_written_nor_read(iris, tmp_path, monkeypatch):
+    """They go to native loops unchecked: not from our own files, not through skops, whatever their attribute is called."""
+    pytest.importorskip("skops")
+    for model in (make_pipeline(CrammerSingerSVC(warm_start=True)), make_pipeline(PowerTransformer(), CrammerSingerSVC())):
+        model.fit(*iris)
+        model[-1]._warm = model[-1]._warm_of_another_version = np.arange(3.0)
+        assert not [key for key in vars(round_trip(model)[-1]) if key.startswith("_warm")]
+        assert model[-1]._warm.tolist() == [0, 1, 2]  # the model itself keeps them
+        monkeypatch.setattr("polymargin._nodes._LEFT_OUT", "no such attribute")
+        save(model, tmp_path / "m.pm")
+        monkeypatch.undo()
+        assert not [key for key in vars(load(tmp_path / "m.pm")[-1]) if key.startswith("_warm")]

@@ -65,6 +65,26 @@ def classes() -> dict[str, type]:
     return known
 
 
+def take_warm_starts(model: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Removes what warm starts keep from a model and all its parts; returns where it was and what, to put it back."""
+    taken, seen, waiting = [], set(), [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, (str, bytes, np.ndarray, type)):
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif hasattr(part, "__dict__"):
+            warm = {key: vars(part).pop(key) for key in list(vars(part)) if key.startswith(_LEFT_OUT)}
+            if warm:
+                taken.append((vars(part), warm))
+            waiting += vars(part).values()
+    return taken
+
+
 # ---- to nodes -----------------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +147,10 @@ def _encode_array(value: NDArray[Any], arrays: list[NDArray[Any]], where: str) -
         return {"objects": [encode(part, arrays, where) for part in flat], "shape": list(value.shape)}
     if value.dtype.kind not in "biufUS":
         raise UnsavableError(f"{where} is an array of {value.dtype}: booleans, numbers and strings can be saved")
-    arrays.append(np.asarray(value))
+    value = np.asarray(value)
+    if value.dtype.itemsize == 0:  # empty strings of no width, which no file may hold
+        value = value.astype(f"{value.dtype.kind}1")
+    arrays.append(value)
     return {"array": len(arrays) - 1}
 
 
@@ -184,7 +207,7 @@ def _instance(node: Any, array: Any) -> Any:
             f"the model file names the class {name[:80]!r}, which is not among those that this version of polymargin loads"
         )
     cls = classes()[name]
-    state = {key: decode(part, array) for key, part in stored.items()}
+    state = {key: decode(part, array) for key, part in stored.items() if not key.startswith(_LEFT_OUT)}
     if is_dataclass(cls) or issubclass(cls, tuple):
         return cls(**state)
     for key in state:

@@ -325,7 +325,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return WarmStart(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        """Keeps what `_warm_start` needs in the one attribute `_warm`, which is neither saved nor left on a path's machines."""
+        """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""
         if solution.duals is not None:
             self._warm = Warm(solution.duals, solution.machine.b, problem.cost, solution.crawled)
 

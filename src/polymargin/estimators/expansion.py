@@ -159,9 +159,10 @@ def _on_the_kernel(
     if _hidden(problem, made, mapping) <= _NEGLIGIBLE * tol * abs(made.primal):
         return made
     S = np.empty((problem.n_rows, problem.n_classes))
+    others = made.support if mapping.kernel == "precomputed" else rows[made.support]
     for start in range(0, problem.n_rows, _ROWS):
         some = slice(start, start + _ROWS)
-        S[some] = mapping.kernel_rows(rows[some], made.support if mapping.kernel == "precomputed" else rows[made.support]) @ made.A
+        S[some] = mapping.kernel_rows(rows[some], others) @ made.A
     beside = _root(made.A.T @ S[made.support] - W.T @ W)
     penalty = problem.penalty_value(np.vstack([W, beside]), made.b)
     return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)

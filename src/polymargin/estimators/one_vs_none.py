@@ -199,6 +199,8 @@ class OneVsNoneSVC(MarginClassifier):
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         if not label_targets.is_label_matrix(y):
             return super()._validated(X, y, reset)
+        if reset:
+            self._label_names = label_targets.names_of(y)
         settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
         return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
@@ -221,8 +223,9 @@ class OneVsNoneSVC(MarginClassifier):
             table, weight = table[kept], weight[kept]
         totals = label_targets.members(table, weight)
         if not totals.all():
+            names = self._label_names or range(c)
             raise ValueError(
-                f"y has no row with a 1 in the columns {np.flatnonzero(totals == 0).tolist()!r}"
+                f"y has no row with a 1 in the columns {[names[k] for k in np.flatnonzero(totals == 0)]!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )
