@@ -31,7 +31,7 @@ def fitted(machine: type, X: Any, y: Any, **params: Any) -> Any:
 
 def assert_true_of_the_arrays(est: Any, X: Any, y: Any, rounding: float = 1e-9) -> None:
     F, end = est.objective(X, y), est.certificate_
-    assert F == pytest.approx(end.primal, rel=rounding, abs=1e-300)
+    assert pytest.approx(end.primal, rel=rounding, abs=1e-300) == F
     assert end.primal == est.objective_ and end.gap == end.primal - end.dual
     assert end.gap >= -1e-9 * abs(end.primal)
     if end.status == "optimal":

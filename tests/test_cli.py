@@ -606,7 +606,9 @@ def test_a_comparison_saves_svc(work, capsys):
 @pytest.mark.parametrize("option", ["--output", "--report", "--plot"])
 def test_a_comparison_that_could_not_be_written_is_not_begun(work, capsys, option, monkeypatch):
     monkeypatch.setattr("polymargin.comparison.compare_machines", lambda *_, **__: pytest.fail("it was run"))
-    assert main(["compare", "iris.csv", option, "no/such/folder/file"]) == 2
-    assert "there is no folder" in capsys.readouterr().err
+    assert main(["compare", "iris.csv", option, "no/such/folder/file"]) == 1
+    assert "no/such/folder/file" in capsys.readouterr().err
+    assert main(["compare", "iris.csv", option, "iris.csv"]) == 1
+    assert "is the input iris.csv itself" in capsys.readouterr().err
     assert main(["compare", "iris.csv", "--output", "-"]) == 2
     assert "standard output has the table" in capsys.readouterr().err

@@ -37,10 +37,10 @@ def known_label_score(
         1 has the label, -1 is known not to have it; `zeros` says what 0 is.
     y_pred : array or sparse matrix of shape (n_samples, n_labels)
         What is above 0 counts as predicted.
-    metric : {"jaccard", "micro_f1", "macro_f1", "subset_accuracy", "hamming_loss"}, default="jaccard"
+    metric : {"jaccard", "micro_f1", "macro_f1", "subset_accuracy", "label_accuracy", "hamming_loss"}, default="jaccard"
         "jaccard" is the mean over rows of the share of predicted members among all that are predicted or members, 1 where
-        there are none. "subset_accuracy" is the share of rows without a wrong entry, "hamming_loss" that of wrong entries
-        (less is better).
+        there are none. "subset_accuracy" is the share of rows without a wrong entry, "label_accuracy" that of right entries,
+        "hamming_loss" that of wrong ones (less is better).
     zeros : {"auto", "unknown", "absent"}, default="auto"
         What 0 means in `y_true`. "auto": unknown if there is any -1, else not a member, as everywhere else. In
         cross-validation say "unknown", so that a fold without -1 is judged as the others are.
@@ -145,6 +145,10 @@ def _hamming_loss(found: Entries, weight: NDArray[np.float64]) -> float:
     return float(weight @ (found.extra | found.lost).sum(axis=1)) / float(weight @ found.known.sum(axis=1))
 
 
+def _label_accuracy(found: Entries, weight: NDArray[np.float64]) -> float:
+    return 1.0 - _hamming_loss(found, weight)
+
+
 def _f1(found: Entries, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of each label."""
     right, wrong = weight @ found.right, weight @ (found.extra | found.lost)
@@ -166,6 +170,7 @@ _METRICS: dict[str, Callable[[Entries, NDArray[np.float64]], float]] = {
     "micro_f1": _micro_f1,
     "macro_f1": _macro_f1,
     "subset_accuracy": _subset_accuracy,
+    "label_accuracy": _label_accuracy,
     "hamming_loss": _hamming_loss,
 }
 METRICS = tuple(_METRICS)

@@ -112,16 +112,15 @@ def seconds_of(text: str | None) -> float | None:
 
 def _check_places(args: argparse.Namespace) -> None:
     """What would fail when files are written fails before the work."""
-    import os
-
     from polymargin.cli import UsageError
+    from polymargin.cli._data import input_file
+    from polymargin.files import check_output
 
     for option, path in (("--report", args.report), ("--plot", args.plot), ("--output", args.output)):
-        folder = os.path.dirname(os.path.abspath(path)) if path else ""
-        if path and path != "-" and not os.path.isdir(folder):
-            raise UsageError(f"{option} {path}: there is no folder {folder}")
         if path == "-" and option != "--report":
             raise UsageError(f"{option} -: standard output has the table; name a file")
+        if path:
+            check_output(path, [input_file(args.data)] if args.data else [])
     if args.plot:
         try:
             import matplotlib  # noqa: F401

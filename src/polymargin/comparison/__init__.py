@@ -2,9 +2,6 @@
 
 from polymargin.comparison.candidates import Candidate, default_candidates
 from polymargin.comparison.compare import candidates_for, compare_machines
-from polymargin.comparison.known_labels import known_label_accuracy
 from polymargin.comparison.result import Comparison
 
-__all__ = [
-    "Candidate", "Comparison", "candidates_for", "compare_machines", "default_candidates", "known_label_accuracy",
-]  # fmt: skip
+__all__ = ["Candidate", "Comparison", "candidates_for", "compare_machines", "default_candidates"]

@@ -55,7 +55,7 @@ def compare_machines(
         Who takes part. None is :func:`default_candidates`.
     metric : str, default=None
         What decides: "accuracy" (default), "balanced_accuracy" or "macro_f1"; for a label matrix "jaccard" (default),
-        "micro_f1", "macro_f1" or "subset_accuracy", and with -1 in it also "known_label_accuracy". All are reported.
+        "micro_f1", "macro_f1" or "subset_accuracy", and with -1 in it also "label_accuracy". All are reported.
     preprocessor : transformer, "auto" or None, default="auto"
         Fitted on each training part. "auto" standardises dense columns and scales sparse ones by their largest entry.
     cv : int, default=5

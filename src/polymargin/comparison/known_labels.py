@@ -1,4 +1,4 @@
-"""Label matrices that know some entries only: 1 has the label, -1 has it not, 0 is unknown."""
+"""scikit-learn's machines for label matrices that know some entries only: 1 has the label, -1 has it not, 0 is unknown."""
 
 from __future__ import annotations
 
@@ -9,31 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils._indexing import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
-
-
-def known_label_accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    """Share of the known entries that are predicted right.
-
-    Parameters
-    ----------
-    y_true : array of shape (n_samples, n_labels)
-        1 (has the label), -1 (has it not) and 0 (unknown, not counted).
-    y_pred : array of shape (n_samples, n_labels)
-        Above 0 means that the label is predicted.
-    sample_weight : array of shape (n_samples,), default=None
-    """
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
-    weight = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    counts = (truth != 0) * weight[:, None]
-    if not counts.sum() > 0:
-        raise ValueError("y_true knows no entry: all are 0, which means unknown.")
-    return float((counts * ((truth > 0) == (predicted > 0))).sum() / counts.sum())
-
-
-def without_unknown(y_true: Any, y_pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both as 0/1 with unknown entries 0: where neither has a label, the usual measures count nothing."""
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
-    return (truth > 0).astype(np.int64), ((truth != 0) & (predicted > 0)).astype(np.int64)
 
 
 class KnownLabelsClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

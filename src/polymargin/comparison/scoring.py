@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-from polymargin.comparison.known_labels import known_label_accuracy, without_unknown
+from polymargin.metrics import known_label_score
 
 MULTICLASS_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
 MULTILABEL_METRICS = ("jaccard", "micro_f1", "macro_f1", "subset_accuracy")
-KNOWN_LABELS_METRIC = "known_label_accuracy"  # for label matrices with -1
+KNOWN_LABELS_METRIC = "label_accuracy"  # for label matrices with -1
 
 
 def metrics_of(multilabel: bool, known_only: bool = False) -> tuple[str, ...]:
@@ -44,16 +44,11 @@ def score_all(
 
 
 def _of_labels(y: Any, predicted: Any, known_only: bool) -> dict[str, float]:
-    y, predicted = (np.asarray(M.toarray() if hasattr(M, "toarray") else M) for M in (y, predicted))
-    extra = {KNOWN_LABELS_METRIC: known_label_accuracy(y, predicted)} if known_only else {}
-    y, predicted = without_unknown(y, predicted) if known_only else ((y > 0).astype(int), predicted)
-    return {
-        "jaccard": metrics.jaccard_score(y, predicted, average="samples", zero_division=1.0),
-        "micro_f1": metrics.f1_score(y, predicted, average="micro", zero_division=0.0),
-        "macro_f1": metrics.f1_score(y, predicted, average="macro", zero_division=0.0),
-        "subset_accuracy": metrics.accuracy_score(y, predicted),
-        **extra,
-    }
+    zeros = "unknown" if known_only else "absent"
+    scores = {name: known_label_score(y, predicted, metric=name, zeros=zeros) for name in MULTILABEL_METRICS}
+    if known_only:
+        scores[KNOWN_LABELS_METRIC] = known_label_score(y, predicted, metric=KNOWN_LABELS_METRIC, zeros=zeros)
+    return scores
 
 
 class OutOfTime(Exception):
