@@ -84,19 +84,15 @@ def show(seed: int) -> int:
     print(json.dumps(recipe))
     failures, trial = judge(build(recipe))
     if trial.error is None:
-        print(trial.certificate._replace() if hasattr(trial.certificate, "_replace") else _brief(trial.certificate))
+        print({name: value for name, value in vars(trial.certificate).items() if name != "history"})
         print(f"F of the arrays: {trial.F}")
     else:
         print(f"raised {type(trial.error).__name__}: {trial.error}")
-    for warning in trial.caught:
-        print(f"warned {warning.category.__name__}: {warning.message}")
+    for text in dict.fromkeys(f"warned {warning.category.__name__}: {warning.message}" for warning in trial.caught):
+        print(text)
     for failure in failures:
         print(f"BROKEN {failure.invariant}: {failure.detail}")
     return int(bool(failures))
-
-
-def _brief(certificate: object) -> str:
-    return str({name: value for name, value in vars(certificate).items() if name != "history"})
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 WIDE = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
-STEPS = 300  # sums here have at most a few hundred terms
+STEPS = 1000  # roundings that add up: sums over rows and columns, and the updates that made the arrays
 
 
 class Valued(NamedTuple):
@@ -76,7 +76,7 @@ def kernel_values(est: Any, A: Any, B: Any) -> tuple[Array, Array]:
         if squares:  # the distances may be formed from inner products, about the mean of the rows
             mean = Q.mean(axis=0) if len(Q) else 0.0
             reach = gamma * np.add.outer(np.square(P - mean).sum(axis=1), np.square(Q - mean).sum(axis=1))
-        return K, 4.0 * eps * K * (1.0 + reach)
+        return K, np.minimum(4.0 * eps * K * (1.0 + reach), 1.0)
     inner = np.asarray(P.astype(WIDE) @ Q.T.astype(WIDE), dtype=np.float64)
     size = gamma * np.outer(np.linalg.norm(P, axis=1), np.linalg.norm(Q, axis=1)) + abs(est.coef0)
     if est.kernel == "sigmoid":

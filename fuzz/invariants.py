@@ -172,12 +172,14 @@ def is_a_sentence(text: str) -> bool:
 
 def warnings_are_kind(trial: Trial) -> Iterator[str]:
     """No RuntimeWarning of NumPy or LAPACK escapes; what is said is a sentence."""
+    strange: dict[str, str] = {}
     for warning in trial.caught:
         text = str(warning.message)
         if warning.category not in (UserWarning, ConvergenceWarning):
-            yield f"{warning.category.__name__} from {Path(warning.filename).name}: {text}"
+            strange.setdefault(f"{warning.category.__name__} from {Path(warning.filename).name}", text)
         elif not is_a_sentence(text):
             yield f"not a sentence: {text}"
+    yield from (f"{where}: {text}" for where, text in strange.items())
 
 
 def warns_unless_converged(trial: Trial) -> Iterator[str]:

@@ -153,7 +153,7 @@ class Tally:
             self.refusals[f"{outcome.machine}: {shape_of(outcome.status)}"] += 1
         self.broken[outcome.machine] += bool(outcome.failures)
         for invariant, detail in outcome.failures:
-            key = (outcome.machine, invariant, shape_of(detail) if ":" in detail[:60] else "")
+            key = (outcome.machine, invariant, shape_of(detail) if "Error" in detail[:80] else "")
             if outcome.seed not in self.classes[key]:
                 self.classes[key].append(outcome.seed)
             self.examples.setdefault(key, detail)

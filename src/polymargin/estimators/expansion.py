@@ -19,6 +19,7 @@ _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
+_COPY_ENTRIES = 1 << 20  # features copied at a time, between which Ctrl-C is heard
 
 Array = NDArray[np.float64]
 
@@ -125,8 +126,18 @@ def _on_support_rows(problem: Problem, duals: SparseDuals, solution: Solution) -
         A *= solution.scales
     mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
     A = A if mixing is None else A @ mixing
-    W = np.asarray(problem.X[support].T @ A, dtype=np.float64)
+    W = _combination(problem.X, support, A)
     return Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
+
+
+def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
+    """``X[support]' A``, without a copy of all these rows."""
+    W = np.zeros((X.shape[1], A.shape[1]))
+    step = max(1, _COPY_ENTRIES // max(1, X.shape[1]))
+    for start in range(0, len(support), step):
+        part = slice(start, start + step)
+        W += X[support[part]].T @ A[part]
+    return W
 
 
 def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap) -> Expansion:
