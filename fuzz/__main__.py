@@ -1,4 +1,4 @@
-"""`python -m fuzz [machines|readers] [--seconds N | --cases N] [--seed S] [--jobs J] [--machine NAME] [--case SEED]`."""
+"""`python -m fuzz [machines|readers] [--seconds N | --cases N] [--seed S] [--jobs J] [--machine NAME]`, or `--case SEED`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.case is not None:
-        return show(options.case)
+        return show(options.case, options.keep)
     kinds = [options.kind] if options.kind else [kind for kind in ("machines", "readers") if _has(kind)]
     seconds = options.seconds
     if seconds is None and options.cases is None:
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--machine", help="cases of this estimator only")
     parser.add_argument("--case", type=int, help="run this one case and show it")
+    parser.add_argument("--keep", action="store_true", help="with --case: store it in the corpus if it fails")
     return parser
 
 
@@ -75,8 +76,9 @@ def _seeds(first: int, machine: str | None) -> Iterator[int]:
     return (seed for seed in itertools.count(first) if machine is None or draw(seed)["machine"] == machine)
 
 
-def show(seed: int) -> int:
+def show(seed: int, keep_it: bool = False) -> int:
     """One case, in this process: its recipe, what the fit said and what is wrong."""
+    from fuzz.corpus import keep
     from fuzz.invariants import judge
     from fuzz.machines import build, draw
 
@@ -92,6 +94,9 @@ def show(seed: int) -> int:
         print(text)
     for failure in failures:
         print(f"BROKEN {failure.invariant}: {failure.detail}")
+    if failures and keep_it:
+        found = ", ".join(dict.fromkeys(failure.invariant for failure in failures))
+        print(f"stored in {keep(recipe, found)}")
     return int(bool(failures))
 
 

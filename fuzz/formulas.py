@@ -90,20 +90,26 @@ def kernel_values(est: Any, A: Any, B: Any) -> tuple[Array, Array]:
 # ---- a machine: scores, and inner products of its class vectors ----------------------------------------------------------
 
 
+class Metric(NamedTuple):
+    """Inner products K of support vectors, and by how much these and those with the data rows are uncertain."""
+
+    K: Array
+    off_K: Array
+    off_rows: Array
+
+
 @dataclass
 class Machine:
-    """Class vectors ``w_k = sum_j A_jk phi_j`` with inner products K of the phi_j (None: orthonormal), offsets b.
+    """Class vectors ``w_k = sum_j A_jk phi_j`` of support vectors phi_j (orthonormal if there is no metric), offsets b.
 
-    ``rows (n, m)`` are inner products of the data rows with the phi_j; `fuzz_K`, `fuzz_rows` by how much they are uncertain.
+    ``rows (n, m)`` are inner products of the data rows with the phi_j.
     """
 
     A: Array
     b: Array
     rows: Array
     lengths: Array  # (n,): |x_i|, linear machines only
-    K: Array | None = None
-    fuzz_K: Array | None = None
-    fuzz_rows: Array | None = None
+    metric: Metric | None = None
 
     @cached_property
     def scores(self) -> Array:
@@ -113,25 +119,26 @@ class Machine:
     def score_rounding(self) -> Array:
         """(n, 1): how far the scores of a row may be off."""
         offsets = 1.0 + np.abs(self.b).max(initial=0.0)
-        if self.K is None:
+        if self.metric is None:
             longest = float(np.sqrt(self.squares(self.A).max(initial=0.0)))
             return (STEPS * EPS * (self.lengths * longest + offsets))[:, None]
         size = np.abs(self.A)
-        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 8.0 * self.fuzz_rows @ size
+        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 8.0 * self.metric.off_rows @ size
         return np.asarray(off.max(axis=1, initial=0.0))[:, None]
 
     def squares(self, V: Array) -> Array:
         """|v|^2 of the vectors with these coefficients, column by column."""
         wide = V.astype(WIDE)
-        image = wide if self.K is None else self.K.astype(WIDE) @ wide
+        image = wide if self.metric is None else self.metric.K.astype(WIDE) @ wide
         return np.asarray(np.maximum((wide * image).sum(axis=0), 0.0), dtype=np.float64)
 
     def square_rounding(self, V: Array) -> Array:
         """By how much `squares` may be off."""
-        if self.K is None:
+        if self.metric is None:
             return STEPS * EPS * self.squares(V)
         size = np.abs(V)
-        return np.asarray((size * ((STEPS * EPS * np.abs(self.K) + 8.0 * self.fuzz_K) @ size)).sum(axis=0), dtype=np.float64)
+        off = (STEPS * EPS * np.abs(self.metric.K) + 8.0 * self.metric.off_K) @ size
+        return np.asarray((size * off).sum(axis=0), dtype=np.float64)
 
     @property
     def n_classes(self) -> int:
@@ -139,7 +146,7 @@ class Machine:
 
     def with_(self, A: Array, b: Array) -> Machine:
         """Another machine of the same vectors."""
-        return Machine(A, b, self.rows, self.lengths, self.K, self.fuzz_K, self.fuzz_rows)
+        return Machine(A, b, self.rows, self.lengths, self.metric)
 
 
 def machine_of(est: Any, X: Any) -> Machine:
@@ -153,10 +160,10 @@ def machine_of(est: Any, X: Any) -> Machine:
         rows = dense64(X)[:, est.support_]
         K = rows[est.support_]
         eps = float(np.finfo(X.dtype).eps)
-        return Machine(A, b, rows, lengths, K, eps * np.abs(K), eps * np.abs(rows))
-    rows, fuzz_rows = kernel_values(est, X, est.support_vectors_)
-    K, fuzz_K = kernel_values(est, est.support_vectors_, est.support_vectors_)
-    return Machine(A, b, rows, lengths, K, fuzz_K, fuzz_rows)
+        return Machine(A, b, rows, lengths, Metric(K, eps * np.abs(K), eps * np.abs(rows)))
+    rows, off_rows = kernel_values(est, X, est.support_vectors_)
+    K, off_K = kernel_values(est, est.support_vectors_, est.support_vectors_)
+    return Machine(A, b, rows, lengths, Metric(K, off_K, off_rows))
 
 
 # ---- losses: value of each row, and how much it may change if each score may be off by `off` -----------------------------
@@ -286,27 +293,28 @@ def angles(est: Any, m: Machine) -> Valued:
 def _gram(m: Machine) -> tuple[Array, Array]:
     """Inner products of the class vectors, and by how much they may be off."""
     wide = m.A.astype(WIDE)
-    image = wide if m.K is None else m.K.astype(WIDE) @ wide
     size = np.abs(m.A)
-    off = STEPS * EPS * (size if m.K is None else np.abs(m.K) @ size)
-    if m.K is not None:
-        off = off + 8.0 * m.fuzz_K @ size
+    if m.metric is None:
+        image, off = wide, STEPS * EPS * size
+    else:
+        image = m.metric.K.astype(WIDE) @ wide
+        off = (STEPS * EPS * np.abs(m.metric.K) + 8.0 * m.metric.off_K) @ size
     return np.asarray(wide.T @ image, dtype=np.float64), size.T @ off
 
 
 def _decorrelation(est: Any, m: Machine, floor: float) -> tuple[float, float]:
     r = max(1, len(est.singular_values_))
-    if m.K is None:
+    if m.metric is None:
         found = np.linalg.svd(m.A, compute_uv=False)
         sigma = np.zeros(r)
         sigma[: min(r, len(found))] = found[:r]
         squares = sigma**2
         off = STEPS * EPS * sigma.max(initial=0.0) * (2.0 * sigma + STEPS * EPS * sigma.max(initial=0.0))
     else:
-        G, fuzz_G = _gram(m)
+        G, off_G = _gram(m)
         squares = np.maximum(np.linalg.eigvalsh(G)[::-1][:r], 0.0)
         squares = np.append(squares, np.zeros(r - len(squares)))
-        off = np.full(r, np.abs(fuzz_G).sum(axis=1).max())
+        off = np.full(r, np.abs(off_G).sum(axis=1).max())
     if not squares.any():
         return float(np.log(r)), 0.0
     padded = squares + floor**2
@@ -317,13 +325,13 @@ def _decorrelation(est: Any, m: Machine, floor: float) -> tuple[float, float]:
 
 
 def _of_cosines(est: Any, m: Machine, floor: float) -> tuple[float, float]:
-    G, fuzz_G = _gram(m)
+    G, off_G = _gram(m)
     k, other = np.triu_indices(m.n_classes, 1)
     norms = np.sqrt(np.maximum(G.diagonal(), 0.0) + floor**2)
     sizes = np.where(norms[k] * norms[other] > 0.0, norms[k] * norms[other], 1.0)
     s = np.clip(np.abs(G[k, other]) / sizes, 0.0, 1.0)
-    relative = fuzz_G.diagonal() / np.maximum(np.square(norms), 1e-300)
-    off = np.abs(fuzz_G[k, other]) / sizes + s * (relative[k] + relative[other])
+    relative = off_G.diagonal() / np.maximum(np.square(norms), 1e-300)
+    off = np.abs(off_G[k, other]) / sizes + s * (relative[k] + relative[other])
     if est.regularizer == "cosine":
         return float(s.mean()), float(off.mean())
     if est.regularizer == "incoherence":
@@ -379,9 +387,11 @@ def objective(est: Any, m: Machine, targets: Targets) -> Valued:
     """F of the machine."""
     if type(est).__name__ == "OneVsNoneSVC":
         return _one_vs_none(est, m, targets)
-    u = targets.costs[np.arange(len(targets.y)), targets.y]
+    y = targets.y
+    assert y is not None  # one class a row
+    u = targets.costs[np.arange(len(y)), y]
     kept = u > 0.0
-    loss, change = LOSSES[type(est).__name__](est)(m.scores[kept], targets.y[kept], m.score_rounding[kept])
+    loss, change = LOSSES[type(est).__name__](est)(m.scores[kept], y[kept], m.score_rounding[kept])
     R = PENALTIES[type(est).__name__](est, m)
     total = float(u[kept] @ loss)
     rounding = float(u[kept] @ change) + STEPS * EPS * (abs(total) + abs(R.low)) + R.rounding

@@ -216,10 +216,10 @@ def certificate_is_of_the_returned_arrays(trial: Trial) -> Iterator[str]:
     """``certificate_.primal`` is F of the arrays on the estimator, to rounding."""
     off = trial.F.distance(trial.certificate.primal)
     if not off <= trial.F.rounding:
-        scale = max(abs(trial.F.high), 1e-300)
+        scale, end = max(abs(trial.F.high), 1e-300), trial.certificate
         yield (
-            f"F of the arrays is {trial.F.high:.17g}, certificate_.primal {trial.certificate.primal:.17g}: off by "
-            f"{off / scale:.1e} of it ({trial.certificate.status}, tol {trial.est.tol:g}), rounding {trial.F.rounding / scale:.1e}"
+            f"F of the arrays is {trial.F.high:.17g}, certificate_.primal {end.primal:.17g}: off by {off / scale:.1e}, "
+            f"rounding {trial.F.rounding / scale:.1e} ({end.status}, tol {trial.est.tol:g})"
         )
 
 
@@ -229,7 +229,8 @@ def objective_is_f(trial: Trial) -> Iterator[str]:
     off = trial.F.distance(value)
     if not off <= trial.F.rounding:
         scale = max(abs(trial.F.high), 1e-300)
-        yield f"objective() is {value:.17g}, F {trial.F.high:.17g}: off by {off / scale:.1e}, rounding {trial.F.rounding / scale:.1e}"
+        rounding = trial.F.rounding / scale
+        yield f"objective() is {value:.17g}, F {trial.F.high:.17g}: off by {off / scale:.1e}, rounding {rounding:.1e}"
 
 
 def constraints_hold(trial: Trial) -> Iterator[str]:
@@ -275,7 +276,8 @@ def optimal_is_true_of_the_returned_arrays(trial: Trial) -> Iterator[str]:
     """Of a convex machine that is called optimal: F of the arrays is within tol of the bound, to rounding."""
     end, F = trial.certificate, trial.F
     if end.converged and trial.convex and F.low - end.dual > 1.001 * trial.est.tol * abs(F.low) + 2.0 * F.rounding:
-        yield f"called {end.status!r} with tol {trial.est.tol:g}, but F of the arrays is {(F.low - end.dual) / abs(F.low):.2e} above the bound"
+        above = (F.low - end.dual) / abs(F.low)
+        yield f"called {end.status!r} with tol {trial.est.tol:g}, but F of the arrays is {above:.2e} above the bound"
 
 
 # ---- other routes -------------------------------------------------------------------------------------------------------
@@ -289,7 +291,8 @@ def bound_is_below_every_machine(trial: Trial) -> Iterator[str]:
     for name, value in _other_values(trial):
         slack = value.rounding + trial.F.rounding
         if bound > value.high + slack:
-            yield f"dual {bound:.17g} above {value.high:.17g} of {name}, by {(bound - value.high) / max(abs(bound), 1e-300):.1e} of it"
+            above = (bound - value.high) / max(abs(bound), 1e-300)
+            yield f"dual {bound:.17g} above {value.high:.17g} of {name}, by {above:.1e} of it"
 
 
 def zero_is_not_better(trial: Trial) -> Iterator[str]:
@@ -398,7 +401,8 @@ def other_fits_agree(trial: Trial) -> Iterator[str]:
             yield f"{name}: {_described(other.error)}"
         elif other.certificate.dual > trial.F.high + other.F.rounding + trial.F.rounding:
             above = (other.certificate.dual - trial.F.high) / max(abs(trial.F.high), 1e-300)
-            yield f"{name} has a dual of {other.certificate.dual:.17g}, above this F {trial.F.high:.17g} by {above:.1e} of it"
+            bound = other.certificate.dual
+            yield f"{name} has a dual of {bound:.17g}, above this F {trial.F.high:.17g} by {above:.1e} of it"
 
 
 # ---- using it -----------------------------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """Cases for the estimators: one integer draws a recipe, a recipe makes the data.
 
-A recipe is plain JSON, so that a stored case stays the same case when the draws change. `build` gives each part of the data a
-generator of its own for the same reason.
+A recipe is plain JSON, so that a stored case stays the same case when the draws change. For the same reason `build` gives
+each part of the data a generator of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,19 @@ MACHINES = (
     "OneVsNoneSVC",
 )
 STORAGES = ("C", "F", "csr", "csc", "csr_unsorted", "csr_duplicates", "strided")
+SHAPES = (
+    "plain",
+    "duplicate_rows",
+    "contradicting_rows",
+    "constant_rows",
+    "constant_columns",
+    "zero_rows",
+    "all_zero",
+    "all_equal",
+    "equal_in_class",
+    "one_direction",
+    "one_row_per_class",
+)
 LABELS = ("int", "shifted", "str", "bool", "negative", "object")
 
 Recipe = dict[str, Any]
@@ -75,11 +88,24 @@ def parameters(recipe: Recipe) -> dict[str, Any]:
 # ---- draws --------------------------------------------------------------------------------------------------------------
 
 
+class Chooser(Protocol):
+    """What the draws ask for: a NumPy generator, or something else that chooses, such as Hypothesis."""
+
+    def random(self) -> float: ...
+    def integers(self, low: int, high: int) -> Any: ...
+    def uniform(self, low: float, high: float) -> float: ...
+    def choice(self, choices: Any) -> Any: ...
+
+
 def draw(seed: int) -> Recipe:
     """The recipe of a case."""
     rng = np.random.default_rng(seed)
-    machine = str(rng.choice(MACHINES))
-    data = _draw_data(rng, machine)
+    return draw_recipe(rng, seed, str(rng.choice(MACHINES)))
+
+
+def draw_recipe(rng: Chooser, seed: int, machine: str, largest: tuple[int, int, int] = (300, 60, 30)) -> Recipe:
+    """A recipe for a machine with at most so many rows, columns and classes; `seed` is that of the data."""
+    data = _draw_data(rng, machine, *largest)
     params = _draw_common(rng, data)
     params.update(_OWN[machine](rng, params, data))
     if data.get("multilabel") and isinstance(params.get("class_weight"), list):
@@ -88,32 +114,32 @@ def draw(seed: int) -> Recipe:
     return {"seed": seed, "machine": machine, "params": params, "data": data, "refit": refit}
 
 
-def _chance(rng: np.random.Generator, probability: float) -> bool:
+def _chance(rng: Chooser, probability: float) -> bool:
     return bool(rng.random() < probability)
 
 
-def _log_int(rng: np.random.Generator, low: int, high: int) -> int:
+def _log_int(rng: Chooser, low: int, high: int) -> int:
     return min(high, int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))))
 
 
-def _power(rng: np.random.Generator, level: float) -> float:
+def _power(rng: Chooser, level: float) -> float:
     """10 to some power up to +-level, with three digits."""
     return float(f"{10.0 ** rng.uniform(-level, level):.3g}")
 
 
-def _pick(rng: np.random.Generator, choices: Any, first: float) -> Any:
+def _pick(rng: Chooser, choices: Any, first: float) -> Any:
     """The first choice with this probability, else any of the others."""
     choices = list(choices)
     return choices[0] if _chance(rng, first) else choices[int(rng.integers(1, len(choices)))]
 
 
-def _draw_data(rng: np.random.Generator, machine: str) -> Recipe:
-    n = _log_int(rng, 2, 300)
-    c = min(n, _log_int(rng, 2, 30))
+def _draw_data(rng: Chooser, machine: str, most_rows: int, most_columns: int, most_classes: int) -> Recipe:
+    n = _log_int(rng, 2, most_rows)
+    c = min(n, _log_int(rng, 2, most_classes))
     level = _pick(rng, [0.0, 1.0, 3.0, 8.0], 0.5)
     data: Recipe = {
         "n": n,
-        "d": _log_int(rng, 1, 60),
+        "d": _log_int(rng, 1, most_columns),
         "c": c,
         "separation": float(rng.choice([0.0, 0.5, 1.5, 4.0, 20.0])),
         "scale_level": level,
@@ -121,14 +147,7 @@ def _draw_data(rng: np.random.Generator, machine: str) -> Recipe:
         "offset_level": _pick(rng, [0.0, 1.0, 3.0, 6.0, 8.0], 0.6),
         "density": _pick(rng, [1.0, 0.5, 0.1, 0.02], 0.7),
         "whole_numbers": _chance(rng, 0.1),
-        "shape": _pick(
-            rng,
-            [
-                "plain", "duplicate_rows", "contradicting_rows", "constant_rows", "constant_columns", "zero_rows", "all_zero",
-                "all_equal", "equal_in_class", "one_direction", "one_row_per_class",
-            ],
-            0.6,
-        ),
+        "shape": _pick(rng, SHAPES, 0.6),
         "storage": _pick(rng, STORAGES, 0.5),
         "dtype": _pick(rng, ["float64", "float32"], 0.7),
         "labels": _pick(rng, LABELS, 0.6),
@@ -142,7 +161,7 @@ def _draw_data(rng: np.random.Generator, machine: str) -> Recipe:
     return data
 
 
-def _draw_common(rng: np.random.Generator, data: Recipe) -> Recipe:
+def _draw_common(rng: Chooser, data: Recipe) -> Recipe:
     params: Recipe = {"C": _pick(rng, [1.0, _power(rng, 2.0), _power(rng, 8.0)], 0.3)}
     kernel = str(_pick(rng, [*KERNELS, "callable:cauchy", "callable:minus_distance"], 0.55))
     if kernel != "linear":
@@ -177,19 +196,19 @@ def _draw_common(rng: np.random.Generator, data: Recipe) -> Recipe:
     return params
 
 
-def _draw_refit(rng: np.random.Generator) -> Recipe:
+def _draw_refit(rng: Chooser) -> Recipe:
     """What changes before the second fit of a warm start."""
     return {"C_factor": float(rng.choice([0.01, 0.3, 1.0, 3.0, 100.0])), "same_rows": _chance(rng, 0.8)}
 
 
-def _of_lp_norm(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
+def _of_lp_norm(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     p = _pick(rng, [1.5, 1.01, 1.1, 1.9, 2.0, "auto"], 0.3)
     if p == "auto" and (data["n"] > 120 or _chance(rng, 0.5)):
         p = 1.33
     return {"p": p, "loss": _pick(rng, ["hinge", "squared_hinge"], 0.6)}
 
 
-def _of_m3(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
+def _of_m3(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     own: Recipe = {
         "p": _pick(rng, [4.0, 1.0, 1.3, 2.0, 3.0, 8.0, 30.0, 120.0, "inf"], 0.3),
         "loss": _pick(rng, ["hinge", "logistic", "softmax"], 0.5),
@@ -201,7 +220,7 @@ def _of_m3(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
     return own
 
 
-def _of_margin_distribution(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
+def _of_margin_distribution(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     own: Recipe = {
         "theta": _pick(rng, [0.2, 0.0, 0.5, 0.9, 0.999], 0.4),
         "mu": _pick(rng, [0.5, 1e-6, 0.1, 1.0], 0.4),
@@ -211,13 +230,13 @@ def _of_margin_distribution(rng: np.random.Generator, params: Recipe, data: Reci
     return own
 
 
-def _of_angular(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
+def _of_angular(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     own: Recipe = {"omega": _pick(rng, [1.0, 0.0, 1e-6, 0.1, 10.0, 100.0, 500.0, 1e6], 0.3)}
     own["regularizer"] = _pick(rng, ["angular", "cosine", "incoherence", "diversity"], 0.6)
     return own
 
 
-def _of_one_vs_none(rng: np.random.Generator, params: Recipe, data: Recipe) -> Recipe:
+def _of_one_vs_none(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     params.pop("fit_intercept", None)
     own: Recipe = {}
     if _chance(rng, 0.3):
@@ -296,19 +315,19 @@ def _rows(recipe: Recipe, codes: np.ndarray) -> np.ndarray:
 
 def _shaped(X: np.ndarray, codes: np.ndarray, shape: str, rng: np.random.Generator) -> np.ndarray:
     """Rows and columns that do not vary as they should."""
-    n, d = X.shape
-    some = rng.random(n) < 0.5
+    n, d = int(X.shape[0]), int(X.shape[1])
+    some = (rng.random(n) < 0.5)[:, None]
     if shape in ("duplicate_rows", "contradicting_rows"):
-        source = rng.integers(0, n, n)
+        source = [int(i) for i in rng.integers(0, n, n)]
         if shape == "duplicate_rows":  # of the same class
-            source = np.array([rng.choice(np.flatnonzero(codes == k)) for k in codes])
-        X = np.where(some[:, None], X[source], X)
+            source = [int(rng.choice(np.flatnonzero(codes == k))) for k in codes]
+        X = np.where(some, X[source], X)
     elif shape == "constant_rows":
-        X = np.where(some[:, None], X[:, :1], X)
+        X = np.where(some, X[:, :1], X)
     elif shape == "constant_columns":
         X = np.where(rng.random(d) < 0.7, X[:1], X)
     elif shape == "zero_rows":
-        X = np.where(some[:, None], 0.0, X)
+        X = np.where(some, 0.0, X)
     elif shape == "all_zero":
         X = np.zeros_like(X)
     elif shape == "all_equal":
@@ -341,8 +360,7 @@ def stored(rows: np.ndarray, storage: str) -> Any:
     X = sparse.csr_array(rows)
     if storage == "csr":
         return X
-    order = np.concatenate([np.arange(a, b)[::-1] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)] or [[]])
-    order = order.astype(np.intp)
+    order = np.concatenate([np.arange(a, b)[::-1] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)])
     if storage == "csr_unsorted":
         return sparse.csr_array((X.data[order], X.indices[order], X.indptr), shape=X.shape)
     # each entry in two exact halves

@@ -88,7 +88,7 @@ class _Worker:
         assert self.seed is not None
         try:
             if self.pipe.poll(0.02):
-                return self.pipe.recv()  # type: ignore[no-any-return]
+                return self.pipe.recv()
         except EOFError:
             return Outcome(self.seed, draw(self.seed)["machine"], "crashed", [("survives", "the process died")])
         if time.monotonic() - self.since > GRACE:
