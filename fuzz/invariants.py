@@ -239,14 +239,15 @@ def constraints_hold(trial: Trial) -> Iterator[str]:
     if case_machine(est) != "OneVsNoneSVC":
         return
     eps = formulas.STEPS * float(np.finfo(est.class_offsets_.dtype).eps)
-    b = np.asarray(est.class_offsets_, dtype=np.float64)
-    if est.biases == "hard" and abs(b.sum()) > eps * np.abs(b).sum() + float(trial.machine.score_rounding.max()):
+    m, b = trial.machine, np.asarray(est.class_offsets_, dtype=np.float64)
+    unseen = float(m.score_rounding.max()) * m.n_classes  # in a sum of scores
+    if est.biases == "hard" and abs(b.sum()) > eps * np.abs(b).sum() + unseen:
         yield f"hard biases add up to {b.sum():.3g}, the largest is {np.abs(b).max():.3g}"
     if est.weights == "hard":
-        A = trial.machine.A
-        total = np.abs(A.sum(axis=1)).max(initial=0.0)
-        if total > eps * np.abs(A).sum(axis=1).max(initial=0.0):
-            yield f"hard weights add up to {total:.3g}, the largest is {np.abs(A).max():.3g}"
+        total, size = m.A.sum(axis=1), np.abs(m.A).sum(axis=1)
+        seen = float(np.abs(m.rows @ total).max(initial=0.0))
+        if seen > eps * float((np.abs(m.rows) @ size).max(initial=0.0)) + unseen:
+            yield f"hard weights add up to {np.abs(total).max():.3g}, which adds up to {seen:.3g} in the scores of a row"
 
 
 def case_machine(est: Any) -> str:
@@ -386,12 +387,13 @@ def _rival_machines(trial: Trial) -> Iterator[tuple[str, formulas.Valued]]:
 def _other_fits(trial: Trial) -> Iterator[tuple[str, Trial]]:
     """The same machine by other ways: another order of the rows' visits, another tolerance, another storage."""
     case, est = trial.case, trial.est
-    yield "another random_state", fit(case, random_state=12345)
-    yield "a looser tolerance", fit(case, tol=max(1e-1, 10.0 * est.tol))
-    yield "a tighter tolerance", fit(case, tol=1e-2 * est.tol)
+    same = {"p": est.p_} if hasattr(est, "p_") else {}  # "auto" may choose another machine
+    yield "another random_state", fit(case, random_state=12345, **same)
+    yield "a looser tolerance", fit(case, tol=max(1e-1, 10.0 * est.tol), **same)
+    yield "a tighter tolerance", fit(case, tol=1e-2 * est.tol, **same)
     if est.kernel != "precomputed":
         rows = formulas.dense64(case.X).astype(case.X.dtype)
-        yield "another storage", fit(case, X=stored(rows, "C" if sparse.issparse(case.X) else "csr"))
+        yield "another storage", fit(case, X=stored(rows, "C" if sparse.issparse(case.X) else "csr"), **same)
 
 
 def other_fits_agree(trial: Trial) -> Iterator[str]:
