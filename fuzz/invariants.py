@@ -95,12 +95,21 @@ def canonical_rows(X: Any) -> Any:
 
 def fit(case: Case, X: Any = None, **changes: Any) -> Trial:
     """Fits the case, twice with a warm start; collects what is raised and said."""
+    return _observed(case, lambda caught: _fitted(case, case.X if X is None else X, changes, caught))
+
+
+def fit_plainly(est: Any, X: Any, y: Any, sample_weight: Any = None) -> Trial:
+    """The same for an estimator and data that no recipe made."""
+    return _observed(Case({}, X, y, sample_weight), lambda _: est.fit(X, y, sample_weight))
+
+
+def _observed(case: Case, action: Callable[[list[Any]], Any]) -> Trial:
     trial = Trial(case)
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            trial.est = _fitted(case, case.X if X is None else X, changes, caught)
+            trial.est = action(caught)
         except Exception as error:
             trial.error = error
     trial.caught, trial.seconds = list(caught), time.process_time() - start

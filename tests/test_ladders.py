@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from registry import each_machine, has_free_intercept, is_convex
+from sklearn.datasets import load_wine
 
 from fuzz import invariants
-from fuzz.machines import Case
 from polymargin import M3SVC, LpNormSVC
 from polymargin.features import KernelMap
 
@@ -30,26 +30,30 @@ JUDGES = [
 ]
 
 
-def shifted_blobs(shift):
-    """Rows around means of `shift` standard deviations, and the same rows moved back, without any rounding."""
+def blobs():
     rng = np.random.default_rng(3)
     y = np.arange(90) % 3
-    X = rng.standard_normal((3, 6))[y] + rng.standard_normal((90, 6)) + shift
-    return X, X - shift, y
+    return rng.standard_normal((3, 6))[y] + rng.standard_normal((90, 6)), y
 
 
-def trial_of(machine, X, y):
-    name = machine.__name__
-    recipe = {"machine": name, "params": {"random_state": 0}, "data": {"scale_level": 9.0, "offset_level": 9.0}, "refit": None}
-    return invariants.fit(Case(recipe, X, y, None))
+def scaled_wine():
+    X, y = load_wine(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def moved(data, shift):
+    """Rows around means of `shift` standard deviations, and the same rows moved back, without any rounding."""
+    X, y = data()
+    return X + shift, (X + shift) - shift, y
 
 
 @pytest.mark.parametrize("rung", range(9))
+@pytest.mark.parametrize("data", [blobs, scaled_wine])
 @each_machine
-def test_25_columns_far_from_zero(machine, rung):
+def test_25_columns_far_from_zero(machine, data, rung):
     """Right, to tol and to rounding in the scale of the data, or a warning that says scale; never an error."""
-    X, near, y = shifted_blobs(10.0**rung)
-    trial = trial_of(machine, X, y)
+    X, near, y = moved(data, 10.0**rung)
+    trial = invariants.fit_plainly(machine(random_state=0), X, y)
     assert trial.error is None, repr(trial.error)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,8 +63,7 @@ def test_25_columns_far_from_zero(machine, rung):
         assert "scale" in str(trial.caught[-1].message)
         return
     if moving_changes_nothing(machine) and is_convex(machine):
-        plain = trial_of(machine, near, y)
-        best, tol = plain.certificate, trial.est.tol
+        best, tol = machine(random_state=0).fit(near, y).certificate_, trial.est.tol
         assert trial.F.low <= best.primal * (1.0 + 1.1 * tol) + trial.F.rounding
         assert trial.certificate.dual <= best.primal + trial.F.rounding
 
