@@ -46,6 +46,8 @@ from polymargin.rbf import RbfRows, rbf_values
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
 _TILE = 2048  # rows for which kernel columns are held at a time
+_PRODUCT_ENTRIES = 1 << 29  # multiplications of a matrix product, which no signal interrupts: some hundredths of a second
+_COPY_ENTRIES = 1 << 20  # numbers copied at a time, for the same reason
 _DIAGONAL_TILE = 16  # rows of a callable's diagonal per call: few calls against few values thrown away
 _SAMPLE = 64  # columns of a kernel function to check it by
 _KEEP = 0.1  # a candidate stays if the others leave at least this part of the largest residual
@@ -154,7 +156,7 @@ class KernelMap:
         if self.may_be_indefinite:
             self._check_residual(X, state, rng)
         self.pivots_ = state.pivots
-        self.factor_ = state.Phi[state.pivots, : state.rank].astype(np.float64)
+        self.factor_ = state.factor()
         self.residual_ = state.trace() / state.total if state.total > 0 else 0.0
         self.largest_residual_ = state.slack if self.may_be_indefinite else float(state.diagonal.max(initial=0.0))
         self.largest_value_ = state.scale
@@ -169,7 +171,8 @@ class KernelMap:
 
     def coefficients(self, W: NDArray[Any]) -> NDArray[np.float64]:
         """A of shape (r, c) with ``phi(x)' W = k(x, X[pivots_]) A``, for W (r, c); a (stable) triangular solve."""
-        return np.asarray(solve_triangular(self.factor_, np.asarray(W, dtype=np.float64), lower=True, trans="T"))
+        W = np.asarray(W, dtype=np.float64)
+        return np.asarray(solve_triangular(self.factor_, W, lower=True, trans="T", check_finite=False))
 
     def kernel_rows(self, X_new: Any, X_support: Any) -> NDArray[Any]:
         """Kernel of new rows with support rows, of shape (n_new, n_support), in double precision whatever the rows are.
@@ -331,7 +334,7 @@ class _Factor:
             self.reserve(min(self.limit, max(stop, 2 * self.Phi.shape[1])))
         self.free[pivots] = False
         self.Phi[pivots, start:stop] = L
-        for rows in _tiles(np.flatnonzero(self.free), _TILE):
+        for rows in _tiles(np.flatnonzero(self.free), self._tile(len(pivots))):
             block = columns(rows)
             self.Phi[rows, start:stop] = solve_triangular(L.astype(block.dtype), block.T, lower=True, check_finite=False).T
         new = self.Phi[:, start:stop]
@@ -354,8 +357,26 @@ class _Factor:
                 f"are free. Set n_components= to at most {int(width * free / needed)} (Nystroem approximation of that rank)."
             )
         wider = np.zeros((n, width), dtype=self.Phi.dtype)
-        wider[:, : self.rank] = self.Phi[:, : self.rank]
+        for part in _strips(n, width):
+            wider[part, : self.rank] = self.Phi[part, : self.rank]
         self.Phi = wider
+
+    def factor(self) -> NDArray[np.float64]:
+        """The pivots' rows of Phi."""
+        L = np.empty((self.rank, self.rank))
+        for part in _strips(self.rank, self.rank):
+            L[part] = self.Phi[self.pivots[part], : self.rank]
+        return L
+
+    def _tile(self, n_columns: int) -> int:
+        """Rows of a tile whose product with so many columns of Phi takes little time."""
+        return max(64, min(_TILE, _PRODUCT_ENTRIES // max(1, n_columns * self.rank)))
+
+
+def _strips(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows of this width that are copied in little time."""
+    step = max(1, _COPY_ENTRIES // max(1, width))
+    return (slice(start, start + step) for start in range(0, n, step))
 
 
 def _double(X: Any) -> Any:

@@ -20,7 +20,7 @@ _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach a
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
 _NEGLIGIBLE = 1e-3  # part of the tolerance that the map may hide without a look
-_ROWS = 1024  # whose kernel values are held at a time
+_COPY_ENTRIES = 1 << 20  # features copied, or kernel values computed, at a time: in between Ctrl-C is heard
 
 Array = NDArray[np.float64]
 
@@ -135,9 +135,19 @@ def _on_support_rows(
         A *= solution.scales
     mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
     A = A if mixing is None else A @ mixing
-    W = np.asarray(problem.X[support].T @ A, dtype=np.float64)
+    W = _combination(problem.X, support, A)
     made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
+
+
+def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
+    """``X[support]' A``, without a copy of all these rows."""
+    W = np.zeros((X.shape[1], A.shape[1]))
+    step = max(1, _COPY_ENTRIES // max(1, X.shape[1]))
+    for start in range(0, len(support), step):
+        part = slice(start, start + step)
+        W += X[support[part]].T @ A[part]
+    return W
 
 
 def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
@@ -160,8 +170,9 @@ def _on_the_kernel(
         return made
     S = np.empty((problem.n_rows, problem.n_classes))
     others = made.support if mapping.kernel == "precomputed" else rows[made.support]
-    for start in range(0, problem.n_rows, _ROWS):
-        some = slice(start, start + _ROWS)
+    step = max(1, _COPY_ENTRIES // max(1, len(made.support)))
+    for start in range(0, problem.n_rows, step):
+        some = slice(start, start + step)
         S[some] = mapping.kernel_rows(rows[some], others) @ made.A
     beside = _root(made.A.T @ S[made.support] - W.T @ W)
     penalty = problem.penalty_value(np.vstack([W, beside]), made.b)
