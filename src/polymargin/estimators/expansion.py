@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
+from polymargin.estimators.returned import negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
@@ -19,7 +20,6 @@ _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
-_NEGLIGIBLE = 1e-3  # part of the tolerance that the map may hide without a look
 _COPY_ENTRIES = 1 << 20  # features copied, or kernel values computed, at a time: in between Ctrl-C is heard
 
 Array = NDArray[np.float64]
@@ -135,6 +135,8 @@ def _on_support_rows(
         A *= solution.scales
     mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
     A = A if mixing is None else A @ mixing
+    if problem.penalty.fixes_sum:
+        A -= A.mean(axis=1, keepdims=True)
     W = _combination(problem.X, support, A)
     made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
@@ -153,6 +155,8 @@ def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
 def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
     order = np.argsort(mapping.pivots_)
     W, b = machine.W, machine.b
+    if problem.penalty.fixes_sum:
+        W = W - W.mean(axis=1, keepdims=True)
     A = np.asarray(mapping.coefficients(W), dtype=np.float64)[order]
     made = Expansion(mapping.pivots_[order], A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
@@ -166,7 +170,7 @@ def _on_the_kernel(
     Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
     space and ``A'EA`` beside it make the class vectors in the kernel's space.
     """
-    if _hidden(problem, made, mapping) <= _NEGLIGIBLE * tol * abs(made.primal):
+    if _hidden(problem, made, mapping) <= negligible(tol, made.primal):
         return made
     S = np.empty((problem.n_rows, problem.n_classes))
     others = made.support if mapping.kernel == "precomputed" else rows[made.support]

@@ -21,7 +21,8 @@ from polymargin.solvers import Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
 _QUICK = 4_000_000  # products of an evaluation that is always made
-_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look
+_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look, and
+_STRICTEST = 1e-6  # of this one, if the user's is coarser
 
 Array = NDArray[np.float64]
 
@@ -55,11 +56,16 @@ def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Retur
     return Returned(np.ascontiguousarray(W.T), b, exact)
 
 
+def negligible(tol: float, primal: float) -> float:
+    """What may stay unseen of an objective."""
+    return _NEGLIGIBLE * min(tol, _STRICTEST) * abs(primal)
+
+
 def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) -> Certificate:
     """The certificate with the objective of W and b beside the rows as they are; the solver's own where that is costly and
     rounding cannot matter."""
     rounding, primal = problem.rounding(W, b), solution.machine.primal
-    if W.size * problem.n_rows <= _QUICK or not rounding <= _NEGLIGIBLE * tol * abs(primal):
+    if W.size * problem.n_rows <= _QUICK or not rounding <= negligible(tol, primal):
         primal = problem.primal(W, b)
     return solution.certificate.of_primal(primal, tol, lambda: rounding)
 

@@ -297,9 +297,8 @@ def _start(rows: _Rows) -> Array:
 def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
     """Certify the iterate; returns the residual of stationarity tau X - (W', 0), (c, q)."""
     tau, primal = block.pull(), _primal(rows, block, V)
-    if primal < best.primal:
+    if primal < best.primal or best.V is None:  # the first may be beyond all numbers
         best.primal, best.V, best.V_tau = primal, V.copy(), tau
-    assert best.V is not None
     Z, dual = _dual(rows, block, tau, best.V, best.primal)
     if dual > best.dual:
         best.dual, best.tau = dual, tau
