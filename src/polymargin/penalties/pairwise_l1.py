@@ -60,6 +60,10 @@ class L1Model(NamedTuple):
         B = columns.reshape(c * n_rows, -1)
         H += (B * self.stretches) @ B.T
 
+    def apart(self, n_rows: int) -> tuple[L1Model, Array, Array]:
+        """Nothing is stretched in common here."""
+        return self, np.zeros((0, self.W.shape[1], n_rows)), np.zeros(0)
+
 
 class PairwiseL1(Penalty):
     """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""

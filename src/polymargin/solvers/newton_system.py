@@ -15,12 +15,14 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
 from polymargin.solvers.design import Design
-from polymargin.solvers.pair_preconditioner import HeavyPairs, mean_preconditioner
+from polymargin.solvers.bordered_system import BorderedSystem
+from polymargin.solvers.pair_preconditioner import HeavyPairs, class_laplacian, mean_preconditioner
 
 Array = NDArray[np.float64]
 
 LARGEST_MATRIX = 2600  # unknowns of a system that is assembled
 _LONGEST_ASSEMBLY = 4e9  # operations
+MOST_HEAVY = 2.0  # pairs of a border, in unknowns
 _PRODUCTS = 60  # or as many as conjugate gradients would need for about so many iterations
 
 
@@ -49,6 +51,13 @@ class StarCurvature:
 
     def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
         return HeavyPairs(design, self.omega, self.y, model, rate)
+
+    def split(self, design: Design, level: float) -> tuple[StarCurvature, NDArray[np.intp], NDArray[np.intp]]:
+        """The pairs whose curvature stays below `level`, and rows and rival classes of the others."""
+        sizes = np.concatenate([np.einsum("ij,ij->i", Z, Z) for _, Z in design.dense_rows(np.arange(design.n))])
+        heavy = 2.0 * self.omega * sizes[:, None] > level
+        rows, rivals = np.nonzero(heavy)
+        return StarCurvature(np.where(heavy, 0.0, self.omega), self.y, self.classes), rows, rivals
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.omega.shape[1], design.n_unknowns
@@ -124,6 +133,8 @@ class NewtonSystem:
     def __init__(self, design: Design, penalty: Any, model: Any, curvature: Curvature, n_classes: int):
         self.design, self.penalty, self.model, self.curvature, self.c = design, penalty, model, curvature, n_classes
         self._factor: Array | None = None
+        self._bordered: BorderedSystem | None = None
+        self.stretch_pulls: Array | None = None  # of the penalty's stretches, if the last solution has them apart
         self._preconditioner: Any = None
         if assembled(design, n_classes):
             self._factorise()
@@ -145,6 +156,9 @@ class NewtonSystem:
 
     def solve(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         """``D`` with ``H D = G`` and the number of products it took."""
+        if self._bordered is not None:
+            D, self._pulls, self.stretch_pulls = self._bordered.solve(G)
+            return D - D.mean(axis=1, keepdims=True), 0
         if self._factor is None:
             return self._conjugate_gradients(G, tol, max_iter)
         D = self._back(G)
@@ -152,39 +166,69 @@ class NewtonSystem:
         better = D + self._back(rest)
         return better - better.mean(axis=1, keepdims=True), 1
 
+    def scores(self, D: Array) -> Array:
+        """What the last solution does to the scores.
+
+        That of a heavy pair is known from its pull: formed from D it would be rounded, and the weight makes rounding large.
+        """
+        S = self.design.scores(D)
+        if self._bordered is not None:
+            rows, rivals, weights, own = self._heavy
+            S[rows, rivals] = S[rows, own] + self._pulls / weights
+        return S
+
     def _back(self, G: Array) -> Array:
         x, _ = dpotrs(self._factor, np.ascontiguousarray(G.T).ravel(), lower=1)
         return np.asarray(x).reshape(self.c, -1).T
 
     def _factorise(self) -> None:
-        d, c = self.design, self.c
-        q = d.n_unknowns
-        H = np.zeros((c * q, c * q))
-        self.curvature.add_to(H, d)
-        self.model.add_to(H, q)
-        if d.fit_intercept:
-            direction = np.append(-d.mean, 1.0)
-            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
-            blocks = H.reshape(c, q, c, q)
-            for k in range(c):
-                blocks[k, :, k] += rate * np.outer(direction, direction)
-        # one vector may be added to all classes: pin it, at the size of the matrix, without changing the solution
-        diagonal = H.ravel()[:: c * q + 1]
-        size = diagonal.reshape(c, q).mean(axis=0) / c
-        blocks = H.reshape(c, q, c, q)
-        index = np.arange(q)
-        blocks[:, index, :, index] += size[:, None, None]
-        jitter = 0.0
-        while True:
-            factor, failed = dpotrf(H, lower=1)
-            if not failed:
-                break
+        H = self._matrix(self.curvature, self.model)
+        factor, failed = dpotrf(H, lower=1)
+        if failed and isinstance(self.curvature, StarCurvature):
+            self._bordered = self._with_border(self.curvature)
+            if self._bordered is not None:
+                return
+        diagonal, jitter = H.ravel()[:: len(H) + 1], 0.0
+        while failed:
             more = max(10.0 * jitter, 1e-14 * float(diagonal.max()))
             if not np.isfinite(more) or jitter > float(diagonal.max()):
                 raise FloatingPointError("the Newton matrix is not finite")
             diagonal += more - jitter
             jitter = more
+            factor, failed = dpotrf(H, lower=1)
         self._factor = factor
+
+    def _matrix(self, curvature: Curvature, model: Any) -> Array:
+        d, c = self.design, self.c
+        q = d.n_unknowns
+        H = np.zeros((c * q, c * q))
+        curvature.add_to(H, d)
+        model.add_to(H, q)
+        blocks = H.reshape(c, q, c, q)
+        if d.fit_intercept:
+            direction = np.append(-d.mean, 1.0)
+            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
+            for k in range(c):
+                blocks[k, :, k] += rate * np.outer(direction, direction)
+        # one vector may be added to all classes: pin it, at the size of the matrix, without changing the solution
+        size = H.ravel()[:: c * q + 1].reshape(c, q).mean(axis=0) / c
+        index = np.arange(q)
+        blocks[:, index, :, index] += size[:, None, None]
+        return H
+
+    def _with_border(self, curvature: StarCurvature) -> BorderedSystem | None:
+        """The same system with its heavy pairs apart; None if they are too many to be a face."""
+        c, q = self.c, self.design.n_unknowns
+        light, rows, rivals = curvature.split(self.design, float(class_laplacian(self.model).diagonal().mean()))
+        if len(rows) > MOST_HEAVY * c * q:
+            return None
+        base, stretched, stretches = self.model.apart(q)
+        pairs, each = np.zeros((len(rows), c, q)), np.arange(len(rows))
+        pairs[each, rivals] = np.concatenate([np.zeros((0, q)), *(Z for _, Z in self.design.dense_rows(rows))])
+        pairs[each, curvature.y[rows]] = -pairs[each, rivals]
+        H = self._matrix(light, base)
+        self._heavy = rows, rivals, curvature.omega[rows, rivals], curvature.y[rows]
+        return BorderedSystem(H, (pairs, curvature.omega[rows, rivals]), (stretched, stretches))
 
     def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         x, r = np.zeros_like(G), G.copy()
