@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 
 TO_BOUNDARY = 0.99
 FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
+LITTLE = 0.1  # of all products: a maximum may rise by that
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
 CG_STEPS = 150  # at most, for a system that is not factorised
@@ -218,7 +219,9 @@ def _while_R_follows(now: _Interior, model: Any, D: Array, a: float, loss_curvat
     slope = float((model.gradient * D).sum())
     bend = float((model.product(D) * D).sum())
     allowed = FOLLOWS * (bend + loss_curvature)
-    penalty, rounding = now.problem.penalty, 1e-13 * abs(model.value)
+    penalty, little = now.problem.penalty, 1e-13 * abs(model.value)
+    if now.largest is not None:
+        little += LITTLE * now.mu * now.n_products
 
     def strays(a: float) -> float:
         if now.largest is not None:
@@ -226,6 +229,6 @@ def _while_R_follows(now: _Interior, model: Any, D: Array, a: float, loss_curvat
         there = penalty.model(model.W + a * D, now.blur).value
         return abs(there - model.value - a * slope - 0.5 * a * a * bend)
 
-    while a > 1e-10 and not strays(a) <= a * a * allowed + rounding:
+    while a > 1e-10 and not strays(a) <= a * a * allowed + little:
         a *= 0.7
     return a

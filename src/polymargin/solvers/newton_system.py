@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 LARGEST_MATRIX = 2600  # unknowns of a system that is assembled
 _LONGEST_ASSEMBLY = 4e9  # operations
+RELIABLE = 1e-8  # of a solution's energy: what the first refinement may change
 MOST_HEAVY = 2.0  # pairs of a border, in unknowns
 _PRODUCTS = 60  # or as many as conjugate gradients would need for about so many iterations
 
@@ -156,25 +157,27 @@ class NewtonSystem:
 
     def solve(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         """``D`` with ``H D = G`` and the number of products it took."""
+        if self._factor is not None:
+            D = self._back(G)
+            rest = G - self.product(D)  # one step of refinement: the weights range over many decades
+            change = self._back(rest)
+            if abs(float(np.vdot(rest, change))) <= RELIABLE * abs(float(np.vdot(G, D))) or not self._set_heavy_apart():
+                return _centred(D + change), 1
         if self._bordered is not None:
             D, self._pulls, self.stretch_pulls = self._bordered.solve(G)
-            return D - D.mean(axis=1, keepdims=True), 0
-        if self._factor is None:
-            return self._conjugate_gradients(G, tol, max_iter)
-        D = self._back(G)
-        rest = G - self.product(D)  # one step of refinement: the weights range over many decades
-        better = D + self._back(rest)
-        return better - better.mean(axis=1, keepdims=True), 1
+            return _centred(D), 0
+        return self._conjugate_gradients(G, tol, max_iter)
 
     def scores(self, D: Array) -> Array:
-        """What the last solution does to the scores.
+        """What the last solution does to the scores; of a row's scores only the differences count.
 
         That of a heavy pair is known from its pull: formed from D it would be rounded, and the weight makes rounding large.
         """
         S = self.design.scores(D)
         if self._bordered is not None:
-            rows, rivals, weights, own = self._heavy
-            S[rows, rivals] = S[rows, own] + self._pulls / weights
+            rows, rivals, weights, y = self._heavy
+            S -= S[np.arange(len(S)), y][:, None]
+            S[rows, rivals] = self._pulls / weights
         return S
 
     def _back(self, G: Array) -> Array:
@@ -184,10 +187,8 @@ class NewtonSystem:
     def _factorise(self) -> None:
         H = self._matrix(self.curvature, self.model)
         factor, failed = dpotrf(H, lower=1)
-        if failed and isinstance(self.curvature, StarCurvature):
-            self._bordered = self._with_border(self.curvature)
-            if self._bordered is not None:
-                return
+        if failed and self._set_heavy_apart():
+            return
         diagonal, jitter = H.ravel()[:: len(H) + 1], 0.0
         while failed:
             more = max(10.0 * jitter, 1e-14 * float(diagonal.max()))
@@ -216,19 +217,21 @@ class NewtonSystem:
         blocks[:, index, :, index] += size[:, None, None]
         return H
 
-    def _with_border(self, curvature: StarCurvature) -> BorderedSystem | None:
-        """The same system with its heavy pairs apart; None if they are too many to be a face."""
-        c, q = self.c, self.design.n_unknowns
+    def _set_heavy_apart(self) -> bool:
+        """Goes over to the system with its heavy pairs apart, unless there are none or too many to be a face."""
+        curvature, c, q = self.curvature, self.c, self.design.n_unknowns
+        if not isinstance(curvature, StarCurvature) or not np.isfinite(curvature.omega).all():
+            return False
         light, rows, rivals = curvature.split(self.design, float(class_laplacian(self.model).diagonal().mean()))
-        if len(rows) > MOST_HEAVY * c * q:
-            return None
+        if not 0 < len(rows) <= MOST_HEAVY * c * q:
+            return False
         base, stretched, stretches = self.model.apart(q)
-        pairs, each = np.zeros((len(rows), c, q)), np.arange(len(rows))
-        pairs[each, rivals] = np.concatenate([np.zeros((0, q)), *(Z for _, Z in self.design.dense_rows(rows))])
-        pairs[each, curvature.y[rows]] = -pairs[each, rivals]
-        H = self._matrix(light, base)
-        self._heavy = rows, rivals, curvature.omega[rows, rivals], curvature.y[rows]
-        return BorderedSystem(H, (pairs, curvature.omega[rows, rivals]), (stretched, stretches))
+        pairs, each, own, weights = np.zeros((len(rows), c, q)), np.arange(len(rows)), curvature.y[rows], curvature.omega[rows, rivals]
+        pairs[each, rivals] = np.concatenate([Z for _, Z in self.design.dense_rows(rows)])
+        pairs[each, own] = -pairs[each, rivals]
+        self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
+        self._heavy, self._factor = (rows, rivals, weights, curvature.y), None
+        return True
 
     def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         x, r = np.zeros_like(G), G.copy()
@@ -249,13 +252,18 @@ class NewtonSystem:
             p *= new / rz
             p += z
             rz = new
-        return x - x.mean(axis=1, keepdims=True), n
+        return _centred(x), n
 
     def _precondition(self, R: Array) -> Array:
         if self._preconditioner is None:
             rate = float(self.penalty.offset_gradient(np.ones(1))[0])
             self._preconditioner = self.curvature.preconditioner(self.design, self.model, rate)
         return self._preconditioner(R)
+
+
+def _centred(V: Array) -> Array:
+    """Without the vector that all classes have in common."""
+    return np.asarray(V - V.mean(axis=1, keepdims=True))
 
 
 def assembled(design: Design, n_classes: int) -> bool:
