@@ -30,6 +30,7 @@ class L1Model(NamedTuple):
     bends: Array  # (d, pairs): slopes times the second derivative of the blurred absolute value
     stretches: Array  # p (p - 1) r^(p-2)
     ridge: float
+    shared: float = 0.0  # as in `PenaltyModel`
 
     @property
     def Q(self) -> Array:
