@@ -97,6 +97,12 @@ class LargestDistance:
         """How much t must rise beyond its step because distances are not linear."""
         return max(0.0, float((a * a * self._squares - (1.0 - _KEPT) * (self.z + a * self._dz)).max()))
 
+    def barrier(self, a: float, mu: float) -> float:
+        """``t - mu sum log z`` after a step of length a."""
+        rise = self.rise(a)
+        z = self.z + a * self._dz - a * a * self._squares + rise
+        return self.t + a * self._dt + rise - mu * float(np.log(z).sum())
+
     def take(self, a: float) -> None:
         """Moves on with W."""
         rise = self.rise(a)

@@ -133,13 +133,17 @@ class PairwiseDistances(Penalty):
     def value(self, W: Array) -> float:
         r2 = self.squares(W)
         R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
-        return float(R) + self.epsilon * float((W * W).sum())
+        return float(R) + self.ridge_value(W)
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
-        ridge = self.epsilon * float((W * W).sum())
+        ridge = self.ridge_value(W)
         whole, degree = self.value(W) - ridge, min(self.p, 2.0) if np.isinf(self.p) else self.p
         return lambda t: t**degree * whole + t * t * ridge
+
+    def ridge_value(self, W: Array) -> float:
+        """The part of R that picks one solution."""
+        return self.epsilon * float((W * W).sum())
 
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient
@@ -182,7 +186,7 @@ class PairwiseDistances(Penalty):
                 Q[~np.isfinite(Q)] = 0.0
         ridge = 2.0 * self.epsilon
         gradient = _laplacian(W, Q) + ridge * W
-        return PenaltyModel(W, value + self.epsilon * float((W * W).sum()), gradient, Q, K, shared, ridge)
+        return PenaltyModel(W, value + self.ridge_value(W), gradient, Q, K, shared, ridge)
 
     def weighted_model(self, W: Array, weights: Array, stretches: Array | None) -> PenaltyModel:
         """For p = inf: R near W with weights and stretches of the pairs k < l that an interior point has found."""
