@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 BLUR = 0.05  # of the open gap
 ENOUGH = 1e-4  # of the decrease that the slope promises
 TO_BOUNDARY = 0.99
+EPS = float(np.finfo(float).eps)
 PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
 
 
@@ -67,7 +68,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
     """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
     rotate = problem.penalty.rotation_invariant and start is None
     design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
-    losses, penalty = _Losses(problem), problem.penalty
+    losses, penalty, each = _Losses(problem), problem.penalty, np.arange(problem.n_rows)
     V = np.zeros((design.n_unknowns, problem.n_classes))
     if start is not None:
         V[: design.r] = start.W
@@ -86,7 +87,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
         if primal < best:
             best, best_V = primal, V
         gradient = design.adjoint(T)
-        linear = value - float(np.vdot(T, S))
+        linear = value - float(np.vdot(T, S - S[each, problem.y][:, None]))  # sum_k T_ik = 0: only differences count
         ledger.add(best, lower_bound(penalty, model, design, gradient, linear, 1.0), max(1, n_iter))
         waited += 1
         if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
@@ -164,8 +165,9 @@ def _step_length(
             return losses.value(S + a * dS) + rough.value(W, a) + rough.penalty.offset_value(b)
 
     here, a = value(0.0), rough.longest()
+    rounding = 1e-15 * abs(here) + EPS * float(losses.cost @ (1.0 + np.ptp(S, axis=1)))
     while a > 1e-12:
-        if value(a) <= here + ENOUGH * a * slope + 1e-15 * abs(here):
+        if value(a) <= here + ENOUGH * a * slope + rounding:
             return a
         a *= 0.5
     return 0.0
