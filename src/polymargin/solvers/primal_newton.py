@@ -26,7 +26,7 @@ from polymargin.solvers.newton_system import Curvature, NewtonSystem, ProductCur
 Array = NDArray[np.float64]
 
 BLUR = 0.05  # of the open gap
-ENOUGH = 1e-4  # of the decrease that the slope promises
+ENOUGH = 0.1  # of the decrease that the slope promises: across a kink, whole steps fall forth and back
 TO_BOUNDARY = 0.99
 EPS = float(np.finfo(float).eps)
 PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
