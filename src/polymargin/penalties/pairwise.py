@@ -115,6 +115,27 @@ def flow_ray(s: Array, p: float, square: float) -> Ray:
         return Ray((p - 1.0) * float(((s / p) ** q).sum()), q, square, np.inf)
 
 
+def along(r: Array, p: float, ridge: float) -> Callable[[float], float]:
+    """``sum (t r)^p + t^2 ridge`` as a function of t >= 0; the largest squared instead of the sum for p = inf.
+
+    In parts of the largest distance: a large power of a number far from 1 is beyond all doubles, that of a product need not be.
+    """
+    top = float(r.max(initial=0.0))
+    if top == 0.0:
+        return lambda t: t * t * ridge
+    degree = 2.0 if np.isinf(p) else p
+    with np.errstate(under="ignore"):
+        whole = 1.0 if np.isinf(p) else float(((r / top) ** p).sum())
+
+    def value(t: float) -> float:
+        try:
+            return float(t * top) ** degree * whole + float(t * t) * ridge
+        except OverflowError:
+            return float("inf")
+
+    return value
+
+
 class PairwiseDistances(Penalty):
     """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
 
@@ -132,14 +153,13 @@ class PairwiseDistances(Penalty):
 
     def value(self, W: Array) -> float:
         r2 = self.squares(W)
-        R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
+        with np.errstate(over="ignore", under="ignore"):
+            R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
         return float(R) + self.ridge_value(W)
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
-        ridge = self.ridge_value(W)
-        whole, degree = self.value(W) - ridge, min(self.p, 2.0) if np.isinf(self.p) else self.p
-        return lambda t: t**degree * whole + t * t * ridge
+        return along(np.sqrt(self.squares(W)), self.p, self.ridge_value(W))
 
     def ridge_value(self, W: Array) -> float:
         """The part of R that picks one solution."""

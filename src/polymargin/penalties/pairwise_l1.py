@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.pairwise import Ray, flow_ray, pair_indices
+from polymargin.penalties.pairwise import Ray, along, flow_ray, pair_indices
 
 
 class L1Model(NamedTuple):
@@ -86,9 +86,8 @@ class PairwiseL1(Penalty):
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
-        ridge = self.epsilon * float((W * W).sum())
-        whole = self.value(W) - ridge
-        return lambda t: t**self.p * whole + t * t * ridge
+        r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
+        return along(r, self.p, self.epsilon * float((W * W).sum()))
 
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient

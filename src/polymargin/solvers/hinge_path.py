@@ -99,7 +99,12 @@ class _Interior(PairIterate):
             array[rows, self.y] = 0.0
         self.mu = float((self.A * self.s).sum() + (self.B * self.xi).sum()) / (2.0 * self.n_pairs)
         self.largest = self.problem.penalty.largest(self.V[: self.design.r], self.mu)
-        self.blur = BLUR * 2.0 * self.mu * self.n_pairs if self.largest is None else 0.0
+        self.blur = BLUR * 2.0 * self.mu * self.n_pairs if self.blurs else 0.0
+
+    @property
+    def blurs(self) -> bool:
+        """Whether R has to be blurred."""
+        return self.largest is None and not self.problem.penalty.smooth
 
     def model(self) -> Any:
         """R near W, blurred if it is not smooth; a maximum comes with its multipliers."""
@@ -204,8 +209,8 @@ def _step(now: _Interior, model: Any) -> bool:
     if largest is not None:
         largest.take(a)
     now.mu = sums / now.n_products
-    if not hold:
-        now.blur = max(BLUR * sums, (1.0 - 0.8 * a) * now.blur) if largest is None else 0.0
+    if now.blurs and not hold:
+        now.blur = max(BLUR * sums, (1.0 - 0.8 * a) * now.blur)
     return True
 
 
