@@ -148,15 +148,15 @@ def _follow_warm(now: _Interior, start: PairStart, ledger: Ledger, max_iter: int
 
 
 def _follow(now: _Interior, ledger: Ledger, max_iter: int) -> tuple[str, int]:
-    mark, waited = np.inf, 0
+    mark, mark_open, waited = np.inf, np.inf, 0
     for n_iter in range(max_iter + 1):
         model = now.model()
         now.certify(ledger, model, max(1, n_iter))
         if ledger.done or n_iter == max_iter:
             return "max_iter", max(1, n_iter)
         waited += 1
-        if ledger.gap <= 0.5 * mark:
-            mark, waited = ledger.gap, 0
+        if ledger.gap <= 0.5 * mark or now.open <= 0.5 * mark_open:  # a steep R falls to e^-1 in a step, whatever its best
+            mark, mark_open, waited = min(mark, ledger.gap), min(mark_open, now.open), 0
         if waited > PATIENCE and (now.mu * now.n_pairs < 0.01 * ledger.gap or waited > 3 * PATIENCE):
             return "stalled", n_iter
         try:
