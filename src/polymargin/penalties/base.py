@@ -68,6 +68,10 @@ class Penalty(abc.ABC):
         """R near W: value, gradient, Hessian products (`pairwise.py`), blurred by about `blur` where it is not smooth."""
         raise NotImplementedError(f"the penalty '{self.name}' has no model for Newton's method")
 
+    def largest(self, W: Array, mu: float) -> Any:
+        """Slacks and multipliers of a maximum in R, for interior points (`largest.py`); None if there is no maximum."""
+        return None
+
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
         return lambda t: self.value(t * W)
