@@ -72,7 +72,7 @@ def largest_norm(X: Any) -> float:
 
 
 def _shift(X: Any) -> NDArray[Any]:
-    """Means of the columns that are far from 0, in the precision of X; 0 for the others.
+    """Means of the columns that are far from 0, in the precision of X and within the range of the column; 0 for the others.
 
     A sparse column that is not stored in full has zeros, and so lies near them.
     """
@@ -90,7 +90,12 @@ def _shift(X: Any) -> NDArray[Any]:
     means = sums / n
     variances = np.maximum(0.0, squares / n - means**2)  # rounding: far below what makes a column far
     least = _NEGLIGIBLE**2 * variances.sum()
-    return np.where(full & (means**2 > _FAR**2 * np.maximum(variances, least)), means, 0.0).astype(X.dtype)
+    far = np.flatnonzero(full & (means**2 > _FAR**2 * np.maximum(variances, least)))
+    shift = np.zeros(d, dtype=X.dtype)
+    if len(far):
+        columns = X[:, far].toarray() if sparse.issparse(X) else X[:, far]
+        shift[far] = np.clip(means[far], columns.min(axis=0), columns.max(axis=0))  # a constant column becomes 0 exactly
+    return shift
 
 
 def _minus(X: Any, shift: NDArray[Any]) -> Any:
