@@ -16,6 +16,7 @@ from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
 from polymargin.solvers import Solution, SparseDuals, WarmStart
+from polymargin.solvers.far_columns import mean_row, weights
 
 RELAXATIONS = ("cccp", "paper")
 _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
@@ -27,11 +28,12 @@ _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds tog
 
 
 class _Warm(NamedTuple):
-    """What a fit leaves for the next one: its signed duals (``SparseDuals``), and the relaxation they belong to."""
+    """What a fit leaves for the next one: its signed duals (``SparseDuals``), the scores of the mean row, its relaxation."""
 
     starts: NDArray[np.int64]
     classes: NDArray[np.int32]
     values: NDArray[np.float64]
+    scores: NDArray[np.float64]
     relaxation: str
 
 
@@ -189,19 +191,21 @@ class MarginDistributionSVC(MarginClassifier):
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         if solution.duals is not None:
-            self._warm = _Warm(*solution.duals, self.relaxation)
+            scores = mean_row(problem) @ solution.machine.W + solution.machine.b
+            self._warm = _Warm(*solution.duals, scores, self.relaxation)
 
     def _warm_start(self, problem: Problem) -> WarmStart | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
         last: _Warm | None = vars(self).get("_warm")
         if last is None or last.relaxation != self.relaxation:
             return None
-        if len(last.starts) != problem.n_rows + 1 or len(self.class_offsets_) != problem.n_classes:
+        if len(last.starts) != problem.n_rows + 1 or len(last.scores) != problem.n_classes:
             return None
         duals = SparseDuals(last.starts, last.classes, last.values)
         if (duals.classes == problem.y[duals.rows]).any():
             return None
-        return WarmStart(duals, np.asarray(self.class_offsets_, dtype=np.float64))
+        # within the tolerance the duals make another W: offsets of columns far from 0 that suited the last would not suit it
+        return WarmStart(duals, last.scores - mean_row(problem) @ weights(problem, duals))
 
     def _is_trivial(self, problem: Problem) -> bool:
         """As good as W = 0, whatever the bound proves: a loose tolerance may end there, and the bound may be a local one."""

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.problem import Problem
-from polymargin.solvers.dual_ascent import Machine, WarmStart
+from polymargin.solvers.dual_ascent import Machine, SparseDuals, WarmStart
 
 Array = NDArray[np.float64]
 
 _FAR = 1e3  # standard deviations between a column's mean and 0 beyond which it is moved: up to six digits are lost
 _NEGLIGIBLE = 1e-2  # of all columns' spread: a column that varies less is far only in relation to that
+_EPS = float(np.finfo(np.float64).eps)
+_STRETCHES = 0.0, 1.0, 4.0, 16.0  # tried lengths of a machine: 1, and more by so many times the rounding of a score
 _BLOCK_ENTRIES = 1 << 18  # of X held at a time
 
 
@@ -36,16 +38,25 @@ class Shifted(NamedTuple):
         """A start for the problem as given, in these coordinates."""
         if start is None or self.shift is None:
             return start
-        support, tau = self.problem.signed_duals(start.duals)
-        W = np.asarray(self.problem.X[support].T @ tau, dtype=np.float64)
-        return start._replace(b=start.b + self.shift @ W)
+        return start._replace(b=start.b + self.shift @ weights(self.problem, start.duals))
 
     def back(self, machine: Machine, given: Problem) -> Machine:
-        """A machine of these coordinates in those of X as given, with the objective it has there, rounding included."""
+        """A machine of these coordinates in those of X as given, with the objective it has there, rounding included.
+
+        Margins at the edge of what costs nothing may fall below it by rounding, which a large C makes dear: machines that are
+        longer by a few times as much are tried too.
+        """
         if self.shift is None:
             return machine
-        b = machine.b - self.shift @ machine.W
-        return Machine(machine.W, b, given.primal(machine.W, b))
+        rounding = _EPS * largest_norm(given.X) * float(np.linalg.norm(machine.W))
+        found = []
+        for stretch in _STRETCHES:
+            W = (1.0 + stretch * rounding) * machine.W
+            b = (1.0 + stretch * rounding) * machine.b - self.shift @ W
+            b -= b.mean()  # as it will be reported: such large numbers feel the rounding of that too
+            b -= b.mean()
+            found.append(Machine(W, b, given.primal(W, b)))
+        return min(found, key=lambda one: one.primal)
 
 
 def near_zero(problem: Problem) -> Shifted:
@@ -56,6 +67,19 @@ def near_zero(problem: Problem) -> Shifted:
     if not shift.any():
         return Shifted(problem, None)
     return Shifted(replace(problem, X=_minus(problem.X, shift)), shift.astype(np.float64))
+
+
+def mean_row(problem: Problem) -> Array:
+    """The mean of the rows, or 0 where no intercept makes it matter."""
+    if not problem.fit_intercept:
+        return np.zeros(problem.n_features)
+    return np.asarray(problem.X.mean(axis=0, dtype=np.float64), dtype=np.float64).ravel()
+
+
+def weights(problem: Problem, duals: SparseDuals) -> Array:
+    """W of signed duals, as a loop with a free intercept sees it: the rows are centred, should the duals not sum to 0."""
+    support, tau = problem.signed_duals(duals)
+    return np.asarray(problem.X[support].T @ tau, dtype=np.float64) - np.outer(mean_row(problem), tau.sum(axis=0))
 
 
 def largest_norm(X: Any) -> float:
