@@ -359,8 +359,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(
-                f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
-                f"{self._trivial_machine}. Try {self._advice_if_trivial()}." + scaling,
+                f"{name} found a trivial solution: {self._trivial_finding(problem)}. Try {self._advice_if_trivial()}."
+                + scaling,
                 UserWarning,
                 stacklevel=3,
             )
@@ -383,6 +383,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _is_trivial(self, problem: Problem) -> bool:
         return self.certificate_.dual >= 0.999 * problem.trivial_value()
+
+    def _trivial_finding(self, problem: Problem) -> str:
+        """What makes the machine trivial; where this is said, the bound proves it."""
+        return f"with C={self.C:g} no machine is better by more than 0.1 % than one that {self._trivial_machine}"
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 

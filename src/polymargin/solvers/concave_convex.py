@@ -14,9 +14,13 @@ Each round is one convex problem for the native loop (``band_ascent.py``), start
 features Newton steps end it, and where they crawl too interior points take over (``band_interior.py``). Its dual value D_t
 bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``
 (``band_rounds.py``).
+
+With two classes there is one rival only: Q_t is F, which is convex, and the bound is one of its optimum.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
@@ -26,6 +30,7 @@ from polymargin.solvers.band_interior import InteriorSteps
 from polymargin.solvers.band_rounds import INNER, Descent, descending_rounds, restless_rounds
 from polymargin.solvers.band_starts import Steps, best_start, pace
 from polymargin.solvers.dual_ascent import Solution, WarmStart
+from polymargin.solvers.far_columns import Shifted, near_zero
 from polymargin.solvers.paper_rounds import paper_rounds
 
 
@@ -41,17 +46,40 @@ def concave_convex(
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
 
-    The certificate holds F of the best machine seen and, for "cccp", the bound D_t of the last convex function Q_t; for
-    "paper" a bound of F without its upper part, as its rounds bound nothing. ``Solution.rounds`` is F after each round.
-    "paper" must not have a free intercept: one constant added to all offsets would meet its upper constraints.
+    For "cccp" the machine is the best one seen, and the certificate holds its F and the bound D_t of the last convex function
+    Q_t. For "paper" it is the last one, and the bound is that of F without its upper part, as these rounds bound nothing.
+    ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one constant added to all offsets would
+    meet its upper constraints.
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
         return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
+    shifted = near_zero(problem)
+    solution = _descend(shifted.problem, settings, ledger, max_iter, shifted.start(start))
+    return _as_given(solution, shifted, problem)
+
+
+def _as_given(solution: Solution, shifted: Shifted, problem: Problem) -> Solution:
+    """The solution in the coordinates of X as given; rounding may cost there what the certificate does not know of yet."""
+    if shifted.shift is None:
+        return solution
+    machine, end = shifted.back(solution.machine, problem), solution.certificate
+    dual = min(end.dual, machine.primal)
+    gap = machine.primal - dual
+    rel_gap = gap / max(abs(machine.primal), 1e-300)
+    status = "stalled" if end.converged and not rel_gap <= end.tol else end.status
+    stationarity = None if end.stationarity is None else rel_gap
+    certificate = replace(
+        end, status=status, primal=machine.primal, dual=dual, gap=gap, rel_gap=rel_gap, stationarity=stationarity
+    )
+    return solution._replace(machine=machine, certificate=certificate, rounds=(*solution.rounds[:-1], machine.primal))
+
+
+def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: WarmStart | None) -> Solution:
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()
-    descent = Descent(steps, seen.stated)
+    descent = Descent(steps, seen.stated, convex=problem.n_classes == 2)
     if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
         steps = restless_rounds(problem, settings, steps, seen, ledger, descent)
         if descent.settled(ledger):
