@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from polymargin import __version__
 from polymargin.files import written_whole
+from polymargin.tables.table import few, shown
 from polymargin.unpacking import Allowance, check_archive, check_array, read_all, read_array
 
 PROTOCOL = 1
@@ -128,11 +129,12 @@ def load_with_notes(
     except ModelFileError:
         raise
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{name}: this is not a model file, or it is damaged or cut off ({error})") from error
+        why = shown(error, 100)
+        raise ModelFileError(f"{name}: this is not a model file, or it is damaged or cut off ({why})") from error
     except MemoryError as error:
         raise ModelFileError(f"{name}: the model does not fit into memory") from error
     except Exception as error:  # whatever a hostile file provokes in the readers is the file's fault
-        raise ModelFileError(f"{name}: the model file is damaged ({type(error).__name__}: {error})") from error
+        raise ModelFileError(f"{name}: the model file is damaged ({type(error).__name__}: {shown(error, 100)})") from error
 
 
 # ---- writing ------------------------------------------------------------------------------------------------------------
@@ -211,14 +213,15 @@ def _unpacked(archive: zipfile.ZipFile, name: str, allowance: Allowance) -> tupl
         raise ModelFileError(f"{name}: this is not a model file of polymargin")
     if head.get("protocol") != PROTOCOL:
         raise ModelFileError(
-            f"{name}: the file has protocol {head.get('protocol')!r}, this version of polymargin ({__version__}) reads "
-            f"{PROTOCOL}; it was written by polymargin {head.get('polymargin')!r}: install that version or a later one"
+            f"{name}: the file has protocol {_short(head.get('protocol'))}, this version of polymargin ({__version__}) "
+            f"reads {PROTOCOL}; it was written by polymargin {_short(head.get('polymargin'))}: install that version or a "
+            "later one"
         )
     arrays: dict[int, NDArray[Any]] = {}  # each is read once, however often the tree names it
 
     def array(number: Any) -> NDArray[Any]:
         if type(number) is not int:
-            raise ModelFileError(f"{name}: {number!r} is not the number of an array")
+            raise ModelFileError(f"{name}: {shown(number)} is not the number of an array")
         if number not in arrays:
             arrays[number] = _array(archive, number, name)
         return arrays[number]
@@ -228,6 +231,11 @@ def _unpacked(archive: zipfile.ZipFile, name: str, allowance: Allowance) -> tupl
         raise ModelFileError(f"{name}: the file holds no estimator")
     _warn_about_versions(head, name)
     return model, head["notes"]
+
+
+def _short(value: Any) -> str:
+    """A value of a file in a message."""
+    return repr(value) if isinstance(value, int) and abs(value) < 1e18 else shown(value)
 
 
 def _check_stored(archive: zipfile.ZipFile, entry: str, name: str) -> None:
@@ -247,7 +255,7 @@ def _warn_about_versions(head: Mapping[str, Any], name: str) -> None:
     """Machines of polymargin do not depend on scikit-learn's version; scikit-learn's own parts may."""
     import sklearn
 
-    written = str(head.get("scikit-learn"))
+    written = str(head.get("scikit-learn"))[:40]
     if '"sklearn.' in json.dumps(head["model"]) and written.split(".")[:2] != sklearn.__version__.split(".")[:2]:
         warnings.warn(
             f"{name}: the pipeline was written with scikit-learn {written}, this is {sklearn.__version__}; check some "
@@ -318,7 +326,7 @@ def _from_skops(content: bytes, name: str) -> Any:
         raise ModelFileError(f"{name}: this file was written by skops: pip install 'skops>=0.13' to read it")
     refused = [found for found in io_.get_untrusted_types(data=content) if found not in _trusted()]
     if refused:
-        raise ModelFileError(f"{name}: the file asks for {', '.join(refused)}, which is not trusted")
+        raise ModelFileError(f"{name}: the file asks for {few(refused)}, which is not trusted")
     model = io_.loads(content, trusted=_trusted())
     if _has_cache(model):
         raise ModelFileError(f"{name}: the pipeline has a cache (memory), a folder of pickles, which is not trusted")

@@ -154,6 +154,9 @@ class ParquetFile:
         """The columns `wanted`: as texts, as numbers, or as what their type says."""
         with self._explained():
             table = self._file.read(columns=list(wanted))
+            if table.num_rows != self._file.metadata.num_rows:
+                rows = self._file.metadata.num_rows
+                raise TableError(self.name, f"the file is damaged: it says {rows} rows and holds {table.num_rows}")
             found = {name: self._column(table, name, name in text, name in numeric) for name in wanted}
         numbers = [name for name in wanted if found[name].dtype.kind != "O"]
         matrix = side_by_side([found.pop(name) for name in numbers], table.num_rows)
