@@ -327,7 +327,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _remember(self, problem: Problem, solution: Solution) -> None:
         """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""
         if solution.duals is not None:
-            self._warm = Warm(solution.duals, solution.machine.b, problem.cost, solution.crawled)
+            self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         for name in (*_OF_ONE_KIND, "_warm"):  # of an earlier fit

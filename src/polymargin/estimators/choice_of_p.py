@@ -54,7 +54,7 @@ def _machines(
         solution = solve(machine, Ledger(tol, rounding=machine.rounding_at), start=start, **settings)
         yield p, solution.machine
         if solution.duals is not None:
-            start = WarmStart(solution.duals, solution.machine.b, solution.scales)
+            start = WarmStart(solution.duals, solution.start_b, solution.scales)
 
 
 def stratified_folds(y: NDArray[np.int32], seed: int) -> NDArray[np.int64]:

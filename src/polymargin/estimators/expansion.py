@@ -118,7 +118,7 @@ def solve_and_expand(
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(duals, solution.machine.b, solution.scales)
+        start = WarmStart(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best, mapping, rows, tol)

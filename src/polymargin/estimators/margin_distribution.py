@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from polymargin.losses import ScoreLoss
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, SparseDuals, WarmStart
-from polymargin.solvers.far_columns import mean_row, weights
+from polymargin.solvers import Solution, WarmStart
 
 RELAXATIONS = ("cccp", "paper")
 _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
@@ -25,16 +24,6 @@ _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds tog
     "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"``, stop when\n"
     "        a round changes neither the objective nor W by more than this, relatively.",
 )
-
-
-class _Warm(NamedTuple):
-    """What a fit leaves for the next one: its signed duals (``SparseDuals``), the scores of the mean row, its relaxation."""
-
-    starts: NDArray[np.int64]
-    classes: NDArray[np.int32]
-    values: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    relaxation: str
 
 
 class MarginDistributionSVC(MarginClassifier):
@@ -192,22 +181,16 @@ class MarginDistributionSVC(MarginClassifier):
         self.last_decrease_ = solution.last_change
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        if solution.duals is not None:
-            scores = mean_row(problem) @ solution.machine.W + solution.machine.b
-            self._warm = _Warm(*solution.duals, scores, self.relaxation)
+        super()._remember(problem, solution)
+        if "_warm" in vars(self):
+            self._warm = self._warm._replace(of=self.relaxation)
 
     def _warm_start(self, problem: Problem) -> WarmStart | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
-        last: _Warm | None = vars(self).get("_warm")
-        if last is None or last.relaxation != self.relaxation:
+        start = super()._warm_start(problem)
+        if start is None or self._warm.of != self.relaxation:
             return None
-        if len(last.starts) != problem.n_rows + 1 or len(last.scores) != problem.n_classes:
-            return None
-        duals = SparseDuals(last.starts, last.classes, last.values)
-        if (duals.classes == problem.y[duals.rows]).any():
-            return None
-        # within the tolerance the duals make another W: offsets of columns far from 0 that suited the last would not suit it
-        return WarmStart(duals, last.scores - mean_row(problem) @ weights(problem, duals))
+        return WarmStart(self._warm.duals, start.b)
 
     def _is_trivial(self, problem: Problem) -> bool:
         """As good as W = 0, whatever the bound proves: a loose tolerance may end there, and the bound may be a local one."""

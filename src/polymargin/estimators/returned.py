@@ -85,23 +85,15 @@ def solve_or_keep(solve: Callable[..., Solution], problem: Any, ledger: Ledger, 
 def solve_near_zero(
     solve: Callable[..., Solution], problem: Any, ledger: Ledger, free_offsets: bool, *, start: Any, **settings: Any
 ) -> Solution:
-    """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back."""
+    """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back.
+
+    A start has the offsets of the moved rows, as `Solution.start_b` gives them.
+    """
     moved = towards_zero(problem.X) if free_offsets else None
     if moved is None:
         return solve_or_keep(solve, problem, ledger, start=start, **settings)
     X, means = moved
     near = replace(problem, X=X)
-    start = None if start is None else _moved_start(near, start, means)
     solution = solve_or_keep(solve, near, ledger, start=start, **settings)
     machine = solution.machine
-    return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W))
-
-
-def _moved_start(near: Any, start: Any, means: Array) -> Any:
-    """The start with offsets for the moved rows; None if it has no duals, which tell its class vectors."""
-    duals = getattr(start, "duals", None)
-    if duals is None:
-        return None
-    support, tau = near.signed_duals(duals)
-    scales = 1.0 if start.scales is None else start.scales
-    return start._replace(b=start.b + means @ np.asarray(near.X[support].T @ tau) * scales)
+    return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W), inner_b=machine.b)

@@ -18,7 +18,6 @@ from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 from polymargin.solvers import proximal_newton
 from polymargin.solvers.dual_ascent import Anderson, Machine, SparseDuals, WarmStart, centre_and_spread
-from polymargin.solvers.far_columns import largest_norm
 from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.proximal_newton import Point, ProximalNewton
 
@@ -94,7 +93,7 @@ class Ascent:
         self._point: Point | None = None  # the machine of the last Newton step
         # short rounds pay where coordinate ascent does the work
         self.restless = not self._prompt and not is_small(problem) and not problem.fit_intercept
-        self._reach = largest_norm(problem.X)
+        self._reach = problem.longest_row
         self._prepare(problem)
         if start is not None:
             self.loop.set_duals(*start.duals)

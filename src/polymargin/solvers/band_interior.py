@@ -20,7 +20,6 @@ from polymargin.solvers._interior_blocks import Array, Labels, SquaredCrammerSin
 from polymargin.solvers.band_ascent import Ascent, Seen, hidden_by_rounding
 from polymargin.solvers.choice import interior_points_fit, sparse_duals
 from polymargin.solvers.dual_ascent import Machine, SparseDuals
-from polymargin.solvers.far_columns import largest_norm
 from polymargin.solvers.interior_point import InteriorPointResult, interior_point
 
 _LEAST_EXCESS = 1e-2  # h and beta start at margins that exceed the band by at least so much
@@ -42,7 +41,7 @@ class InteriorSteps:
         self._theta, self._mu = loss.theta, loss.mu
         self._kappa = problem.cost / (1.0 - loss.theta) ** 2
         self._rows = problem.X.astype(np.float64, copy=False)
-        self._reach = largest_norm(problem.X)
+        self._reach = problem.longest_row
         self.spent = 0
 
     def squared_hinge(self, tol: float, max_iter: int) -> Machine:

@@ -20,8 +20,6 @@ With two classes there is one rival only: Q_t is F, which is convex, and the bou
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers import band_interior
@@ -30,7 +28,6 @@ from polymargin.solvers.band_interior import InteriorSteps
 from polymargin.solvers.band_rounds import INNER, Descent, descending_rounds, restless_rounds
 from polymargin.solvers.band_starts import Steps, best_start, pace
 from polymargin.solvers.dual_ascent import Solution, WarmStart
-from polymargin.solvers.far_columns import Shifted, near_zero
 from polymargin.solvers.paper_rounds import paper_rounds
 
 
@@ -54,25 +51,7 @@ def concave_convex(
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
         return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
-    shifted = near_zero(problem)
-    solution = _descend(shifted.problem, settings, ledger, max_iter, shifted.start(start))
-    return _as_given(solution, shifted, problem)
-
-
-def _as_given(solution: Solution, shifted: Shifted, problem: Problem) -> Solution:
-    """The solution in the coordinates of X as given; rounding may cost there what the certificate does not know of yet."""
-    if shifted.shift is None:
-        return solution
-    machine, end = shifted.back(solution.machine, problem), solution.certificate
-    dual = min(end.dual, machine.primal)
-    gap = machine.primal - dual
-    rel_gap = gap / max(abs(machine.primal), 1e-300)
-    status = "stalled" if end.converged and not rel_gap <= end.tol else end.status
-    stationarity = None if end.stationarity is None else rel_gap
-    certificate = replace(
-        end, status=status, primal=machine.primal, dual=dual, gap=gap, rel_gap=rel_gap, stationarity=stationarity
-    )
-    return solution._replace(machine=machine, certificate=certificate, rounds=(*solution.rounds[:-1], machine.primal))
+    return _descend(problem, settings, ledger, max_iter, start)
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: WarmStart | None) -> Solution:

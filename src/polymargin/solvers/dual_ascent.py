@@ -68,6 +68,7 @@ class Solution(NamedTuple):
     `notes` is what a machine's own solver has to tell its estimator beyond that.
     Solvers that work in rounds add the objective after each and the relative change of the last.
     `crawled` says that dual ascent did not get there and interior points ended the fit.
+    `inner_b` are the offsets for the rows as the solver saw them, if those were moved: where a later fit starts.
     """
 
     machine: Machine
@@ -78,6 +79,12 @@ class Solution(NamedTuple):
     rounds: tuple[float, ...] = ()
     last_change: float = 0.0
     crawled: bool = False
+    inner_b: Array | None = None
+
+    @property
+    def start_b(self) -> Array:
+        """Offsets for a start on the same rows."""
+        return self.machine.b if self.inner_b is None else self.inner_b
 
 
 class WarmStart(NamedTuple):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
-from polymargin.solvers.design import Design
 from polymargin.solvers.bordered_system import BorderedSystem
+from polymargin.solvers.design import Design
 from polymargin.solvers.pair_preconditioner import HeavyPairs, class_laplacian, mean_preconditioner
 
 Array = NDArray[np.float64]
