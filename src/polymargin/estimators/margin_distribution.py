@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Warm
 from polymargin.losses import ScoreLoss
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
+from polymargin.shift import towards_zero
 from polymargin.solvers import Solution, WarmStart
 
 RELAXATIONS = ("cccp", "paper")
@@ -174,23 +175,39 @@ class MarginDistributionSVC(MarginClassifier):
         if certificate.status == "optimal" and certificate.bounds != "optimum":  # the gap is that of a convex round
             solution = solution._replace(certificate=replace(certificate, status="stationary"))
         super()._store(problem, solution, offsets)
-        self.objective_history_ = np.array(solution.rounds)
+        self.objective_history_ = np.array(solution.rounds or (self.objective_,))
         if self.relaxation == "cccp":  # the expansion of a kernel machine may go back to duals a little above the best
             before = np.minimum.accumulate(self.objective_history_)[:-1]
             self.objective_history_ = self.objective_history_[np.append(True, self.objective_history_[1:] < before)]
+        if np.isclose(self.objective_history_[-1], self.objective_, rtol=1e-6):  # the same machine, evaluated as returned
+            self.objective_history_[-1] = self.objective_
         self.last_decrease_ = solution.last_change
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         super()._remember(problem, solution)
         if "_warm" in vars(self):
-            self._warm = self._warm._replace(of=self.relaxation)
+            scores = _mean_row(problem.X) @ solution.machine.W + solution.machine.b
+            self._warm = self._warm._replace(of=(self.relaxation, scores))
 
     def _warm_start(self, problem: Problem) -> WarmStart | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
-        start = super()._warm_start(problem)
-        if start is None or self._warm.of != self.relaxation:
+        last: Warm | None = vars(self).get("_warm")
+        if last is None or last.of[0] != self.relaxation:
             return None
-        return WarmStart(self._warm.duals, start.b)
+        if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
+            return None
+        if (last.duals.classes == problem.y[last.duals.rows]).any():
+            return None
+        return WarmStart(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept else last.b)
+
+    def _offsets_of_start(self, problem: Problem, last: Warm) -> NDArray[np.float64]:
+        """Within the tolerance the duals make another W than the machine's: the mean row is to have the same scores."""
+        moved = towards_zero(problem.X)
+        rows = problem.X if moved is None else moved[0]
+        support, tau = problem.signed_duals(last.duals)
+        mean = _mean_row(rows)
+        W = np.asarray(rows[support].T @ tau, dtype=np.float64) - np.outer(mean, tau.sum(axis=0))
+        return np.asarray(last.of[1] - mean @ W)
 
     def _is_trivial(self, problem: Problem) -> bool:
         """As good as W = 0, whatever the bound proves: a loose tolerance may end there, and the bound may be a local one."""
@@ -222,6 +239,10 @@ class MarginDistributionSVC(MarginClassifier):
             f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g}"
             "). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
         )
+
+
+def _mean_row(X: Any) -> NDArray[np.float64]:
+    return np.asarray(X.mean(axis=0, dtype=np.float64), dtype=np.float64).ravel()
 
 
 def _is_number(value: Any) -> bool:

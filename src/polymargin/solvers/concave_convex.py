@@ -59,6 +59,7 @@ def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()
     descent = Descent(steps, seen.stated, convex=problem.n_classes == 2)
+    ledger.at_hand = lambda: descent.machine
     if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
         steps = restless_rounds(problem, settings, steps, seen, ledger, descent)
         if descent.settled(ledger):

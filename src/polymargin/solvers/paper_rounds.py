@@ -22,6 +22,7 @@ def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
     seen = ascent.look()
     machine, duals = ascent.machine(seen.stated), ascent.duals()
     rounds, change, status = [seen.stated], np.inf, "max_iter"
+    ledger.at_hand = lambda: machine
     while ascent.left > 0 and status != "stationary":
         ascent.relinearise()
         seen = solve_step(ascent, _INNER * ledger.tol)
