@@ -6,10 +6,13 @@ and need a line in ``reference.REFERENCES``.
 """
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -38,6 +41,13 @@ def all_estimators() -> list[type[BaseEstimator]]:
         for thing in public
         if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and hasattr(thing, "objective")
     ]
+
+
+def classes_in(package: ModuleType, base: type) -> set[type]:
+    """Every class of a kind that the modules of a package define, registered or not."""
+    modules = [import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__)]
+    classes = {thing for module in modules for thing in vars(module).values() if inspect.isclass(thing)}
+    return {thing for thing in classes if issubclass(thing, base) and thing is not base}
 
 
 def is_convex(machine: type[BaseEstimator]) -> bool:
