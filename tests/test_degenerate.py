@@ -67,7 +67,8 @@ def table():
                 continue
             for name in INPUTS:
                 turn += 1
-                for setting in ({}, settings[1 + turn % 3]) if kernel in ("linear", "poly", "rbf") else (settings[turn % 4],):
+                often = kernel in ("linear", "poly", "rbf")
+                for setting in ({}, settings[1 + turn % 3]) if often else (settings[turn % 4],):
                     words = "".join(f"-{key}={value}" for key, value in setting.items())
                     yield pytest.param(machine, {**params, **setting}, name, id=f"{machine.__name__}-{kernel}-{name}{words}")
 

@@ -273,19 +273,19 @@ class OneVsNoneSVC(MarginClassifier):
     # ---- storing ----------------------------------------------------------------------------------------------------
 
     def _warm_start(self, problem: LabelProblem) -> WarmStart | None:  # type: ignore[override]
-        last: Any = getattr(self, "_warm_labels", None)
+        last: Any = vars(self).get("_warm")
         if last is None:
             return None
-        y, values, cost = last
+        y, values, b, cost = last
         same = all(np.array_equal(getattr(y, name), getattr(problem.y, name)) for name in ("starts", "labels", "signs"))
-        if not same or len(self.class_offsets_) != problem.n_classes:
+        if not same or len(b) != problem.n_classes:
             return None
         duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
-        return WarmStart(duals, np.asarray(self.class_offsets_, dtype=np.float64))
+        return WarmStart(duals, b)
 
     def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
-        assert solution.duals is not None  # both solvers have them
-        self._warm_labels = (problem.y, solution.duals.values, problem.cost)
+        if solution.duals is not None:  # all solvers have them, unless they are interrupted
+            self._warm = (problem.y, solution.duals.values, solution.start_b, problem.cost)
 
     @property
     def _free_offsets(self) -> bool:
