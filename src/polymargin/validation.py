@@ -61,7 +61,9 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed for the native generator, drawn from ``random_state``."""
+    """A seed for the native generator, drawn from ``random_state``. None is one seed: default fits can be repeated."""
+    if random_state is None:
+        return 0
     try:
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     except (TypeError, ValueError) as error:

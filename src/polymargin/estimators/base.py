@@ -49,7 +49,7 @@ PARAMETERS = """C : float, default=1.0
     verbose : int, default=0
         Print a line at each evaluation of the true gap.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited.
+        Order in which rows are visited. None is one order too: a default fit can be repeated, bit for bit.
     """
 
 ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)

@@ -43,8 +43,8 @@ class Shifted(NamedTuple):
     def back(self, machine: Machine, given: Problem) -> Machine:
         """A machine of these coordinates in those of X as given, with the objective it has there, rounding included.
 
-        Margins at the edge of what costs nothing may fall below it by rounding, which a large C makes dear: machines that are
-        longer by a few times as much are tried too.
+        Margins at the edge of what costs nothing may fall below it by rounding, which a large C makes dear: machines that
+        are longer by a few times as much are tried too.
         """
         if self.shift is None:
             return machine
