@@ -22,8 +22,8 @@ RELAXATIONS = ("cccp", "paper")
 _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
     "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
     "Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of the\n"
-    "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"``, stop when\n"
-    "        a round changes neither the objective nor W by more than this, relatively.",
+    "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"`` stop\n"
+    "        when a round changes neither the objective nor W by more than this, relatively.",
 )
 
 
@@ -48,9 +48,9 @@ class MarginDistributionSVC(MarginClassifier):
         Weight of margins above the band against those below it, ``0 < mu <= 1``.
     relaxation : {{"cccp", "paper"}}, default="cccp"
         How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
-        concave-convex procedure; the best machine of all rounds is kept. "paper" is the paper's Algorithm 1, which freezes that
-        rival's score instead. It starts at W = 0, often raises the objective, and has no free intercept
-        (``fit_intercept=False``). The last machine is kept, as in the paper.
+        concave-convex procedure; the best machine of all rounds is kept. "paper" is the paper's Algorithm 1, which freezes
+        that rival's score instead. It starts at W = 0, often raises the objective, and has no free intercept
+        (``fit_intercept=False``). The machine of the last round is kept, as in the paper.
 
     Attributes
     ----------
@@ -228,9 +228,9 @@ class MarginDistributionSVC(MarginClassifier):
         if self.relaxation == "paper":
             return (
                 f"{name} stopped after {certificate.n_iter} iterations: the paper's iteration did not settle (objective "
-                f"{certificate.primal:.6g} in the last round, which is kept, {self.objective_history_.min():.6g} in the best; "
-                f"last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or raise "
-                "max_iter."
+                f"{certificate.primal:.6g} in the last round, which is kept, {self.objective_history_.min():.6g} in the "
+                f"best; last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or "
+                "raise max_iter."
             )
         if certificate.bounds == "optimum":
             return super()._not_converged()

@@ -58,8 +58,8 @@ def open_ascent(problem: Problem, settings: Settings, start: WarmStart | None = 
 def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
     """How much too high a bound may be: duals of size `flow` on rows of norm `reach` at most make a W of this norm.
 
-    Rounding disturbs sums of duals, and with a free intercept leaves sum_i tau_i a little beside 0; it disturbs W in units of
-    ``flow * reach``, and the bound by that times |W|.
+    Rounding disturbs sums of duals, and with a free intercept leaves sum_i tau_i a little beside 0; it disturbs W in units
+    of ``flow * reach``, and the bound by that times |W|.
     """
     return _ROUNDING * flow * (1.0 + norm * reach)
 

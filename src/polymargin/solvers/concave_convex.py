@@ -43,10 +43,10 @@ def concave_convex(
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
 
-    For "cccp" the machine is the best one seen, and the certificate holds its F and the bound D_t of the last convex function
-    Q_t. For "paper" it is the last one, and the bound is that of F without its upper part, as these rounds bound nothing.
-    ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one constant added to all offsets would
-    meet its upper constraints.
+    For "cccp" the machine is the best one seen, and the certificate holds its F and the bound D_t of the last convex
+    function Q_t. For "paper" it is the last one, and the bound is that of F without its upper part, as these rounds bound
+    nothing. ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one constant added to all
+    offsets would meet its upper constraints.
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
