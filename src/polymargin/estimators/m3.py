@@ -18,6 +18,7 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution, WarmStart
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
+LARGEST_P = 1000  # of finite ones
 
 
 def _has_probabilities(machine: M3SVC) -> bool:
@@ -144,6 +145,11 @@ class M3SVC(MarginClassifier):
             raise ValueError(
                 f"p={self.p!r} is not valid: p must be a number of at least 1 (or np.inf); below 1 the penalty "
                 "sum_{k<l} |w_k - w_l|^p is not convex and a minimum could not be certified."
+            )
+        if LARGEST_P < self.p < np.inf:
+            raise ValueError(
+                f"p={self.p!r} is not valid: a finite p may be at most {LARGEST_P}, since distances to a higher power leave the "
+                "range of doubles at the slightest step; use p=np.inf, the limit, for the exact max-min margin."
             )
         if not isinstance(self.loss, ScoreLoss) and (not isinstance(self.loss, str) or self.loss not in LOSSES):
             raise ValueError(
