@@ -201,12 +201,11 @@ class M3SVC(MarginClassifier):
         solution, multipliers = solve_pairs(
             problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
         )
-        self._last_multipliers = multipliers
-        return solution
+        return solution._replace(notes=multipliers)
 
     def _warm_start(self, problem: Problem) -> Any:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
-        last = getattr(self, "_warm_machine", None)
+        last = vars(self).get("_warm")
         if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
@@ -221,16 +220,8 @@ class M3SVC(MarginClassifier):
         return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        self._warm_machine = {
-            "W": solution.machine.W,
-            "b": solution.machine.b,
-            "A": self.__dict__.get("_last_multipliers"),
-            "cost": problem.cost,
-        }
-
-    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
-        super()._store(problem, solution, offsets)
-        self.__dict__.pop("_last_multipliers", None)
+        W, b = solution.machine.W, solution.machine.b
+        self._warm = {"W": W, "b": b, "A": solution.notes, "cost": problem.cost}
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 
