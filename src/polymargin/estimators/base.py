@@ -148,6 +148,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.on_interrupt = on_interrupt
 
+    _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
 
