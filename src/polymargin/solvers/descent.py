@@ -236,10 +236,10 @@ class _State:
     def _tangent(self, machine: Machine) -> tuple[Tangent, float, float]:
         """The model at a machine, the size of F, and the promise at which the machine counts as stationary."""
         value = self.value if machine is self.machine else self.penalty.apart(machine.W)
-        scale = max(abs(machine.primal), machine.primal - value)
+        scale = machine.primal - self.penalty.least  # F without its constant
         tangent = Tangent(machine, value, self.penalty.pull(machine.W), self.theta)
         # what the model without its proximal term promises is at most kappa times as much
-        factor = min(tangent.kappa, HEAVIEST) if self.penalty.angles.smooth else 1.0
+        factor = min(tangent.kappa, HEAVIEST)
         return tangent, scale, self.tol * scale / factor
 
     def _take(self, tried: Attempt, gain: float) -> bool:

@@ -135,6 +135,24 @@ def _across(W: Array, rows: Rows) -> Array | None:
     return np.asarray(rest[:, pick] / sizes[pick]) if sizes[pick] > 1e-6 else None
 
 
+def random_machine(problem: Problem, size: float, rng: np.random.Generator) -> Machine:
+    """A random mixture of the rows, of their differences if the intercept is free, of a given size; no offsets."""
+    W, total = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
+    mean = np.zeros(problem.n_features)
+    for block, _ in _blocks(problem):
+        mixing = rng.standard_normal((block.shape[0], problem.n_classes))
+        W += block.T @ mixing
+        total += mixing.sum(axis=0)
+        mean += np.asarray(block.sum(axis=0)).ravel() / problem.n_rows
+    if problem.fit_intercept:
+        W -= np.outer(mean, total)
+    W *= size / max(float(np.linalg.norm(W)), 1e-300)
+    b = np.zeros(problem.n_classes)
+    if problem.fit_intercept:
+        b -= mean @ W
+    return Machine(W, b, np.inf)
+
+
 def canonical(machine: Machine, rows: Rows) -> Machine:
     """The same machine with its common vector turned to the heading.
 
