@@ -178,6 +178,8 @@ class KernelMap:
         """
         if self.kernel == "precomputed":
             return np.asarray(X_new[:, X_support])
+        if X_support.shape[0] == 0:  # W = 0: scikit-learn does not take empty sets of rows
+            return np.empty((X_new.shape[0], 0), dtype=X_new.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # said in words
             if callable(self.kernel):
                 block = np.asarray(self.kernel(X_new, X_support))

@@ -351,8 +351,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(
-                f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
-                f"{self._trivial_machine}. Try {self._advice_if_trivial()}." + scaling,
+                f"{name} found a trivial solution: {self._trivial_claim(problem)}. Try {self._advice_if_trivial()}." + scaling,
                 UserWarning,
                 stacklevel=3,
             )
@@ -371,6 +370,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _shortfall(self) -> str:
         """What a fit that ended early has missed."""
         return f"a relative duality gap of {self.certificate_.rel_gap:.2e}, above tol={self.tol:g}"
+
+    def _trivial_claim(self, problem: Problem) -> str:
+        """What is known of a trivial solution."""
+        return f"with C={self.C:g} no machine is better by more than 0.1 % than one that {self._trivial_machine}"
 
     def _is_trivial(self, problem: Problem) -> bool:
         return self.certificate_.dual >= 0.999 * problem.trivial_value()

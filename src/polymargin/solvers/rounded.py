@@ -4,10 +4,9 @@ The largest piece of a row's hinge, ``E_l = 1[l != y] + s_l - s_y``, is replaced
 
     w log sum_l exp(E_l / w)          with the slopes u_i p_il,   p_i = softmax(E_i / w)
 
-and kinks of the angles are rounded over the same width w. That is smooth, and L-BFGS learns the curvature of the angles, which
-the convex models of ``shifted.py`` must bound. Where the angles weigh much it follows two paths, one after the other: first
-omega grows from where the angles do not outweigh the loss, then w falls. What it finds is the start of the exact descent, and
-``u_i p_il`` are its duals.
+and kinks of the angles are rounded too. That is smooth, and L-BFGS learns the curvature of the angles, which the convex
+models of ``shifted.py`` can only bound. First omega grows from where the angles do not outweigh the loss, then w falls, and
+multipliers of kinks settle. What is found is a start for the exact descent, and ``u_i p_il`` are its duals.
 """
 
 from __future__ import annotations
@@ -27,10 +26,11 @@ from polymargin.solvers.dual_ascent import Machine, SparseDuals
 
 WIDTHS = 0.3, 0.1, 0.01, 1e-3  # of the rounded hinge, in margins
 NARROW = WIDTHS[2:]  # for machines that are near a good one
-KINK = 0.03  # least width of rounded kinks, in cosines
+KINK = 0.01  # least width of rounded kinks, in cosines
 GROWTH = 10.0  # of omega
 NARROWER = 3.0  # the last width, again and again
 ENOUGH = 1e-2, 1e-4  # relative decrease of a step, in tolerances, at which a rung, and one of the last, is left
+_SCREEN = 0.3  # of the passes that each beginning may take
 _WORTH = 0.3  # decrease of the exact F from rung to rung, in tolerances
 _STEPS = 200  # of one rung
 _BLOCK = 1 << 18  # scores held at a time
@@ -63,10 +63,9 @@ def follow(
     Which one promises most is seen at the first widths. The last width is divided by `NARROWER` as long as that lowers the
     exact F by more than a part of `tol`.
     """
-    share = min(begin.machine.primal for begin in begins) - penalty.least  # of F, if all rows missed their margins
-    unit = min(1.0, float(np.sqrt(share / problem.cost.sum())))
-    widths = tuple(unit * width for width in widths)
-    paths = [_Path(problem, penalty, begin, most // len(begins), tol) for begin in begins]
+    best = min(begin.machine.primal for begin in begins)
+    widths = tuple(unit_of_width(problem, penalty, best) * width for width in widths)
+    paths = [_Path(problem, penalty, begin, int(_SCREEN * most), tol) for begin in begins]
     for path in paths:
         path.grow(widths[0])
         for width in widths[:-2]:
@@ -74,14 +73,19 @@ def follow(
     path = min(paths, key=lambda path: path.value)
     path.most = most - sum(other.passes for other in paths if other is not path)
     path.narrow(widths[-2], ENOUGH[0])
-    width, best = widths[-1], None
+    width, found = widths[-1], None
     while True:
         path.narrow(width, ENOUGH[1])
-        before, best = best, path.found(best)
-        fallen = np.inf if before is None else before.machine.primal - best.machine.primal
-        if path.passes >= path.most or fallen <= _WORTH * tol * (best.machine.primal - penalty.least):
-            return best._replace(passes=sum(path.passes for path in paths))
+        before, found = found, path.found(found)
+        fallen = np.inf if before is None else max(0.0, before.machine.primal - found.machine.primal)
+        if path.passes >= path.most or fallen <= _WORTH * tol * (found.machine.primal - penalty.least):
+            return found._replace(passes=sum(path.passes for path in paths))
         width /= NARROWER
+
+
+def unit_of_width(problem: Problem, penalty: AnglePenalty, primal: float) -> float:
+    """Rows that meet their margins must not feel a rounded hinge: the smaller F is, relative to the costs, the less."""
+    return min(1.0, float(np.sqrt(max(0.0, primal - penalty.least) / problem.cost.sum())))
 
 
 class _Path:
@@ -93,7 +97,7 @@ class _Path:
 
     def grow(self, width: float) -> None:
         """omega grows to its value."""
-        while self.omega < self.penalty.omega:
+        while self.omega < 0.3 * self.penalty.omega:
             self._minimise(self.omega, width, ENOUGH[0])
             self.omega *= GROWTH
 
@@ -104,13 +108,16 @@ class _Path:
     def _minimise(self, omega: float, width: float, enough: float) -> None:
         self.rounded.set(self.penalty.with_omega(omega), width)
         options = {"maxiter": _STEPS, "maxfun": max(1, self.most - self.passes), "ftol": enough * self.tol, "gtol": 0.0}
-        end = minimize(self.rounded, self.v, jac=True, method="L-BFGS-B", options=options)
+        with np.errstate(all="ignore"):  # a step may go too far: it is taken back
+            end = minimize(self.rounded, self.v, jac=True, method="L-BFGS-B", options=options)
         self.v, self.value, self.passes = end.x, float(end.fun), self.passes + int(end.nfev)
 
     def found(self, before: Found | None) -> Found:
         """The better one of the machine now and the one before, by the exact F."""
         W, b = self.rounded.unpacked(self.v)
-        primal, self.passes = self.rounded.problem.primal(W, b), self.passes + 1
+        with np.errstate(all="ignore"):
+            primal, self.passes = self.rounded.problem.primal(W, b), self.passes + 1
+        primal = primal if np.isfinite(primal) else np.inf
         if before is not None and before.machine.primal <= primal:
             return before
         return Found(Machine(W, b, primal), self.rounded.duals(self.v), self.rounded.multipliers, self.passes)
@@ -125,7 +132,8 @@ class _Rounded:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.shape = problem.n_features, problem.n_classes
-        self.means, self.multipliers = np.zeros(problem.n_features), 0.0
+        self.means = np.zeros(problem.n_features)
+        self.multipliers: Array | float = 0.0
         if problem.fit_intercept:
             self.means = np.asarray(problem.X.mean(axis=0, dtype=np.float64), dtype=np.float64).ravel()
 

@@ -52,7 +52,7 @@ def look_at_rows(problem: Problem) -> Rows:
         first = X[[0]].astype(np.float64)
         mixtures -= np.outer(first.toarray() if sparse.issparse(X) else first, total)
     U, s, _ = np.linalg.svd(mixtures, full_matrices=False)
-    kept = (s > _RANK_TOL[X.dtype] * s[0]) & (s > 0.0)
+    kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > 0.0)
     fingerprint = np.array([mixtures[:, 0].sum(), np.abs(mixtures).sum(), n])
     mean *= float(problem.fit_intercept) / float(problem.cost.sum())
     return Rows(np.ascontiguousarray(U[:, kept]), _heading(problem, mean), fingerprint)

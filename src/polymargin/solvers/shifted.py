@@ -32,6 +32,7 @@ from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.multiplier_newton import multiplier_newton
 
 _BLOCK = 1024  # rows
+_REACH = 0.01  # of an offset in one proximal step, if all duals pull
 
 Array = NDArray[np.float64]
 
@@ -108,7 +109,9 @@ class ShiftedLoop:
         constant = (tangent.constant + self._surplus) / kappa
         if problem.fit_intercept:
             self._means, mean_square = centre_and_spread(problem.X)
-            self._inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
+            usual = 0.2 * mean_square if mean_square > 0.0 else 1.0
+            # a large theta makes costs and with them duals small, but must not make offsets slow
+            self._inverse_rho = max(usual, _REACH / float(self._cost.sum()))
             self._loop.start_intercept(self._means, self._inverse_rho)
         self._loop.set_base(tangent.base, constant)
         if duals is not None:

@@ -14,47 +14,19 @@ from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between, smallest_angle
 from polymargin.problem import Problem
+from polymargin.solvers.angle_starts import WIDEST, Classical, Memory, Start, Starts
 from polymargin.solvers.choice import solve
 from polymargin.solvers.descent import Descent, descend
-from polymargin.solvers.dual_ascent import Machine, Solution, SparseDuals, WarmStart, dual_ascent
-from polymargin.solvers.rounded import GROWTH, KINK, NARROW, WIDTHS, Begin, follow
-from polymargin.solvers.row_space import Rows, canonical, look_at_rows, random_machine, starts
+from polymargin.solvers.dual_ascent import Machine, Solution, WarmStart, dual_ascent
+from polymargin.solvers.rounded import KINK
+from polymargin.solvers.row_space import canonical, look_at_rows
 
 START_TOL, START_EPOCHS = 1e-3, 300  # the Crammer-Singer machine is only the start: no need to know it better
 FLOOR = 1e-6  # of a typical singular value of the Crammer-Singer machine
-HEAVY, WORTH = 0.5, 0.02  # omega in |W|^2 of the Crammer-Singer machine, and share of F that a bound leaves open, from which rounded paths are followed
-WIDEST, NARROWER = 0.1, 0.3  # width of rounded kinks at first, and its change from round to round, down to KINK
+NARROWER = 0.3  # factor on the width of rounded kinks from round to round, down to KINK
 _ROUNDS = 12  # of kinks
-NEAR = 3.0  # the same, up to which kinks of the known start are worth to be kept
-_SHARE = 0.8  # of the passes over the rows that a rounded path may take
 
 Array = NDArray[np.float64]
-
-
-class Classical(NamedTuple):
-    """The Crammer-Singer machine of a problem, its duals and the bound they prove."""
-
-    machine: Machine
-    duals: SparseDuals | None
-    bound: float
-    open_gap: float  # relative; 0 if it was solved to the coarse tolerance of a start
-
-
-class Memory(NamedTuple):
-    """What a fit leaves for a warm start. `fingerprint` tells whether the rows are the same."""
-
-    fingerprint: Array
-    y: NDArray[np.int32]
-    cost: Array
-    omega: float
-    classical: Classical
-    machine: Machine
-    duals: SparseDuals | None
-    theta: float
-
-    def fits(self, problem: Problem, fingerprint: Array) -> bool:
-        same_shape = self.machine.W.shape == (problem.n_features, problem.n_classes)
-        return same_shape and np.array_equal(self.y, problem.y) and np.array_equal(self.fingerprint, fingerprint)
 
 
 class Spread(NamedTuple):
@@ -64,15 +36,6 @@ class Spread(NamedTuple):
     min_angles: tuple[float, ...]
     stationarity: float | None
     memory: Memory | None
-
-
-class Start(NamedTuple):
-    """Where the descent starts: duals and theta that suit the machine, and multipliers of kinks, if they are known."""
-
-    machine: Machine
-    duals: SparseDuals | None
-    theta: float
-    multipliers: Array | float | None = None
 
 
 def solve_apart(
@@ -103,10 +66,15 @@ def solve_apart(
     if zero.primal - way.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
         end = Descent(zero, classical.duals, 0.0, 0.0, "optimal", 0)
     else:
-        begin = _Starts(problem, penalty, classical, rows, start).pick(way, n_starts, seed)
+        found = Starts(problem, penalty, classical, rows, start, (seed, n_threads, ledger.tol))
+        way.note(found.known.machine, 0)
+        begin, passes = found.best(n_starts, max_iter - way.epochs(0))
+        way.spent += passes * problem.n_rows
+        way.note(begin.machine, 0)
         end = way.descend(begin, seed, n_threads, classical.open_gap)
         if zero.primal <= way.best.primal:  # the descent tends to W = 0, or should have
-            end = end._replace(machine=zero, stationarity=0.0, status="stationary")
+            # the angles bend without limit at W = 0: no model promises anything
+            end = end._replace(machine=zero, stationarity=0.0 if end.status == "stationary" else end.stationarity)
     if end.machine is zero:
         penalty.settle(rank, 0.0)
     way.note(end.machine, end.visits)
@@ -150,11 +118,6 @@ class _Way:
             self.ledger.add(machine.primal, self.bound, self.epochs(visits), rounding)
             self.objectives.append(machine.primal)
             self.min_angles.append(smallest_angle(angles_between(machine.W)))
-
-    def is_worth(self, machine: Machine, size: float) -> bool:
-        """Whether the angles weigh so much, and a bound leaves so much open, that rounded paths are followed."""
-        heavy = self.penalty.omega >= HEAVY * size
-        return heavy and machine.primal - self.bound > WORTH * (machine.primal - self.penalty.least)
 
     def descend(self, start: Start, seed: int, n_threads: int, open_gap: float) -> Descent:
         def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
@@ -228,13 +191,8 @@ def _without_angles(
 
 
 def _classical_start(problem: Problem, start: Memory | None) -> WarmStart | None:
-    if start is None or start.classical.duals is None:
-        return None
-    return WarmStart(_scaled(start.classical.duals, problem.cost / start.cost), start.classical.machine.b)
-
-
-def _scaled(duals: SparseDuals, factors: Array) -> SparseDuals:
-    return duals._replace(values=duals.values * np.repeat(factors, np.diff(duals.starts)))
+    duals = None if start is None else start.scaled(start.classical.duals, problem.cost)
+    return None if start is None or duals is None else WarmStart(duals, start.classical.machine.b)
 
 
 def _classical(
@@ -257,62 +215,3 @@ def _classical(
         spent += solution.certificate.n_iter
     open_gap = 0.0 if ledger.done else ledger.rel_gap
     return Classical(solution.machine, solution.duals, ledger.dual, open_gap), spent * problem.n_rows
-
-
-class _Starts:
-    """Where a descent may start: the Crammer-Singer machine, the last machine, the ends of rounded paths."""
-
-    def __init__(
-        self, problem: Problem, penalty: AnglePenalty, classical: Classical, rows: Rows, memory: Memory | None
-    ):
-        self.problem, self.penalty, self.classical, self.rows, self.memory = problem, penalty, classical, rows, memory
-
-    def pick(self, way: _Way, n_starts: int, seed: int) -> Start:
-        """The best start by the exact F. The rounded paths are followed where that pays, and from random machines."""
-        best, omega = self._known(), self.penalty.omega
-        way.note(best.machine, 0)
-        size = float(np.vdot(self.classical.machine.W, self.classical.machine.W))
-        most = int(_SHARE * (way.max_iter - way.epochs(0)))
-        passes = 0
-        for number in range(n_starts if most else 0):
-            rng = np.random.default_rng([seed, number])
-            begins, widths = [Begin(random_machine(self.problem, np.sqrt(size), rng), omega)], WIDTHS
-            if number == 0 and not way.is_worth(best.machine, size):
-                continue
-            if number == 0 and self._is_near(size):
-                begins, widths = [Begin(best.machine, omega)], NARROW
-            elif number == 0:
-                begins.append(Begin(best.machine, size))
-            found = follow(self.problem, self.penalty, begins, widths, most, way.ledger.tol)
-            better = found.machine.primal < best.machine.primal
-            passes = found.passes if better or number == 0 else passes
-            if better:
-                best = Start(found.machine, found.duals, self._theta(found.machine), found.multipliers)
-        way.spent += passes * self.problem.n_rows
-        way.note(best.machine, 0)
-        return best
-
-    def _is_near(self, size: float) -> bool:
-        """Whether the known start lies in a basin that wide rounding would leave for a worse one."""
-        omega, memory = self.penalty.omega, self.memory
-        kinks = isinstance(self.penalty.angles, Pairwise) and omega <= NEAR * size
-        return kinks or (memory is not None and memory.omega > omega / GROWTH)
-
-    def _known(self) -> Start:
-        """The best machine without a path."""
-        problem, penalty = self.problem, self.penalty
-        best = min(starts(problem, penalty, self.classical.machine, self.rows), key=lambda machine: machine.primal)
-        if self.memory is not None:
-            W, b, _ = self.memory.machine
-            last = Machine(W, b, problem.primal(W, b))
-            if last.primal <= best.primal:
-                duals = self.memory.duals
-                duals = None if duals is None else _scaled(duals, problem.cost / self.memory.cost)
-                return Start(last, duals, self.memory.theta)
-        return Start(best, self.classical.duals, self._theta(best))
-
-    def _theta(self, machine: Machine) -> float:
-        penalty, square = self.penalty, float(np.vdot(machine.W, machine.W))
-        # a tiny singular value has a huge curvature, but will not stay tiny
-        usual = 1.0 + penalty.omega / max(square, 1e-300)
-        return min(0.5 * penalty.omega * penalty.angles.curvature(machine.W), 100.0 * usual)
