@@ -152,7 +152,8 @@ def test_the_objective_never_rises_and_ends_below_the_start(regularizer, fit_int
             warnings.simplefilter("ignore", ConvergenceWarning)  # what it is about holds all the same
             est.fit(X, y)
         assert (np.diff(est.objective_history_) <= 0).all()
-        assert est.objective_ == est.objective_history_[-1] <= est.objective_history_[0]
+        assert est.objective_ == pytest.approx(est.objective_history_[-1], rel=1e-12)
+        assert est.objective_history_[-1] <= est.objective_history_[0]
         assert omega < 1.0 or est.objective_ < est.objective_history_[0]
         assert len(est.min_angle_history_) == len(est.objective_history_)
         assert est.certificate_.dual <= est.objective_
