@@ -220,9 +220,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
-            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, tol=self.tol, **settings)
+            settings |= {"tol": self.tol, "representative": self._representative}
+            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings)
             self.__dict__.update(facts)
-            self._store(problem, solution, self._representative(expansion.b))
+            self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, largest)
         return self
