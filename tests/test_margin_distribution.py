@@ -286,6 +286,14 @@ def test_w_0_is_never_a_result_without_a_warning(relaxation, tol):
     assert np.abs(est.decision_function(X)).max() < 0.1
 
 
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_offsets_alone_are_no_result_without_a_warning(kernel):
+    est = MarginDistributionSVC(kernel=kernel, random_state=0)
+    with pytest.warns(UserWarning, match="trivial solution.*all rows have the same scores"):
+        est.fit(np.ones((12, 2)), np.repeat([0, 1], [9, 3]))
+    assert est.objective_ < 0.9 * 12
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("sparse_rows", [False, True])
 def test_no_round_raises_the_objective(fit_intercept, sparse_rows):

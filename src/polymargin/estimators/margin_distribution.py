@@ -25,6 +25,7 @@ _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds tog
     "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"`` stop\n"
     "        when a round changes neither the objective nor W by more than this, relatively.",
 )
+_ATTRIBUTES = ATTRIBUTES.replace("too. They add up to zero.", 'too. They add up to zero, except with relaxation="paper".')
 
 
 class MarginDistributionSVC(MarginClassifier):
@@ -54,7 +55,7 @@ class MarginDistributionSVC(MarginClassifier):
 
     Attributes
     ----------
-    {ATTRIBUTES}
+    {_ATTRIBUTES}
     objective_history_ : ndarray
         Objective at the start and after each round that lowered it ("paper": after each round).
     last_decrease_ : float
@@ -78,7 +79,7 @@ class MarginDistributionSVC(MarginClassifier):
     machine of Crammer and Singer. With two classes the status is "optimal", and the dual bounds the optimum.
 
     With ``relaxation="paper"`` the status is "stationary" where the iteration has settled, and "max_iter" where it has not.
-    The dual bounds the optimum from below by what margins below the band cost alone; no method of this kind closes that gap.
+    The dual bounds the optimum from below by what margins below the band cost alone: the gap does not close.
 
     Examples
     --------
@@ -212,12 +213,19 @@ class MarginDistributionSVC(MarginClassifier):
     def _is_trivial(self, problem: Problem) -> bool:
         """As good as W = 0, whatever the bound proves: a loose tolerance may end there, and the bound may be a local one."""
         trivial = problem.trivial_value()
-        return 0.999 * trivial <= self.objective_ <= (1.0 + max(1e-3, self.tol)) * trivial
+        return 0.999 * trivial <= self.objective_ <= (1.0 + max(1e-3, self.tol)) * trivial or self._ignores_rows(problem)
+
+    def _ignores_rows(self, problem: Problem) -> bool:
+        """W = 0 with offsets, to rounding: no row's scores differ from another's."""
+        norm = np.linalg.norm(self.class_vectors_) if self.kernel == "linear" else np.sqrt(2.0 * self._penalty_value)
+        return bool(norm * problem.longest_row <= 1e-6)
 
     def _trivial_finding(self, problem: Problem) -> str:
-        end = self.certificate_
-        if end.bounds == "optimum" and end.dual >= 0.999 * problem.trivial_value():
+        end, trivial = self.certificate_, problem.trivial_value()
+        if end.bounds == "optimum" and end.dual >= 0.999 * trivial:
             return super()._trivial_finding(problem)
+        if end.primal < 0.999 * trivial:
+            return f"with C={self.C:g} all rows have the same scores, only the offsets of the classes differ"
         return f"with C={self.C:g} it is not better by more than 0.1 % than one that {self._trivial_machine}"
 
     def _advice_if_trivial(self) -> str:
