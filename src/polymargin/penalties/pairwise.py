@@ -118,7 +118,8 @@ def flow_ray(s: Array, p: float, square: float) -> Ray:
 def along(r: Array, p: float, ridge: float) -> Callable[[float], float]:
     """``sum (t r)^p + t^2 ridge`` as a function of t >= 0; the largest squared instead of the sum for p = inf.
 
-    In parts of the largest distance: a large power of a number far from 1 is beyond all doubles, that of a product need not be.
+    In parts of the largest distance: a large power of a number far from 1 is beyond all doubles, that of a product need not
+    be.
     """
     top = float(r.max(initial=0.0))
     if top == 0.0:

@@ -1,15 +1,16 @@
 """Newton systems whose weights range over more decades than a double has: heavy pairs as unknowns of their own.
 
-Near the optimum of a hinge machine the pairs j = (row, rival class) on their margins have weights omega_j of 1e12 and more, while
-a direction that no such pair sees is held by the ridge alone, 1e-6. Their sum has no digit of the ridge. As a border they
-need not be added:
+Near the optimum of a hinge machine the pairs j = (row, rival class) on their margins have weights omega_j of 1e12 and more,
+while a direction that no such pair sees is held by the ridge alone, 1e-6. Their sum has no digit of the ridge. As a border
+they need not be added:
 
     [ B    U'       V'    0 ] [ D  ]   [ G ]
     [ U   -1/omega  0     0 ] [ a  ] = [ 0 ]       u_j = z_j (e_k - e_y)',    v_kl = d_kl (e_k - e_l)'
     [ V    0       -1/K  -1 ] [ m  ]   [ 0 ]
     [ 0    0       -1'    0 ] [ dt ]   [ 0 ]
 
-with B of the penalty and of all light pairs, and the stretches K of a largest distance (`largest.py`) beside the heavy pairs.
+with B of the penalty and of all light pairs, and the stretches K of a largest distance (`largest.py`) beside the heavy
+pairs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class BorderedSystem:
         first, last = len(B), len(B) + len(border)
         M = np.zeros((last + 1, last + 1))
         M[:first, :first] = B
-        self._lengths = lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", border, border), 1e-300))  # to 1: pivots are then comparable
+        # lengths of 1 make the pivots comparable
+        self._lengths = lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", border, border), 1e-300))
         M[first:last, :first] = border / lengths[:, None]
         M[:first, first:last] = M[first:last, :first].T
         each = np.arange(first, last)

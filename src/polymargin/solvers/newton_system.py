@@ -226,7 +226,8 @@ class NewtonSystem:
         if not 0 < len(rows) <= MOST_HEAVY * c * q:
             return False
         base, stretched, stretches = self.model.apart(q)
-        pairs, each, own, weights = np.zeros((len(rows), c, q)), np.arange(len(rows)), curvature.y[rows], curvature.omega[rows, rivals]
+        pairs, each = np.zeros((len(rows), c, q)), np.arange(len(rows))
+        own, weights = curvature.y[rows], curvature.omega[rows, rivals]
         pairs[each, rivals] = np.concatenate([Z for _, Z in self.design.dense_rows(rows)])
         pairs[each, own] = -pairs[each, rivals]
         self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
