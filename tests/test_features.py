@@ -37,11 +37,22 @@ def test_phi_phi_is_the_kernel(kernel, form, dtype):
     knobs = {"gamma": 0.002 if kernel == "sigmoid" else 0.02, "degree": 2, "coef0": 0.0 if kernel == "sigmoid" else 1.0}
     fitted = KernelMap(kernel, **knobs)
     Phi = fitted.fit_transform(X)
-    K = _exact_kernel(kernel, X, **knobs)
-    assert Phi.dtype == dtype and Phi.flags.c_contiguous and len(fitted.pivots_) == Phi.shape[1]
-    np.testing.assert_allclose(Phi @ Phi.T, K, atol=(1e-10 if dtype == np.float64 else 1e-5) * K.max())
+    K = _exact_kernel(kernel, X.astype(np.float64), **knobs)
+    assert Phi.dtype == np.float64 and Phi.flags.c_contiguous and len(fitted.pivots_) == Phi.shape[1]
+    np.testing.assert_allclose(Phi @ Phi.T, K, atol=1e-10 * K.max())
     np.testing.assert_array_equal(Phi[fitted.pivots_], fitted.factor_)
     np.testing.assert_array_equal(fitted.factor_, np.tril(fitted.factor_))
+
+
+@pytest.mark.parametrize("kernel", NAMED)
+def test_large_maps_of_float32_rows_are_float32(kernel, monkeypatch):
+    monkeypatch.setattr(features, "_LARGE_MAP", 10)
+    X = _rows().astype(np.float32)
+    knobs = {"gamma": 0.002 if kernel == "sigmoid" else 0.02, "degree": 2, "coef0": 0.0 if kernel == "sigmoid" else 1.0}
+    Phi = KernelMap(kernel, **knobs).fit_transform(X)
+    K = _exact_kernel(kernel, X, **knobs)
+    assert Phi.dtype == np.float32
+    np.testing.assert_allclose(Phi @ Phi.T, K, atol=1e-5 * K.max())
 
 
 def test_many_blocks():

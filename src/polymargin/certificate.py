@@ -5,9 +5,13 @@ For a convex machine `dual` is a proven lower bound on the optimum, so the optim
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+_ROUNDING = 1e-9  # of the objective: what sums over rows may lose, whatever the data
 
 
 class Record(NamedTuple):
@@ -20,13 +24,14 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Certificate:
-    """The end of a fit.
+    """The end of a fit, for the arrays that the estimator holds, in their precision.
 
     Attributes
     ----------
     status : str
-        "optimal" if ``gap <= tol * |primal|``, "max_iter" if the iterations ran out before, "stalled" if rounding stopped
-        the progress. A machine that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
+        "optimal" if ``gap <= tol * |primal|``, both finite; "max_iter" if the iterations ran out before; "stalled" if
+        rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not
+        convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -60,15 +65,18 @@ class Certificate:
     stationarity: float | None = None
     bounds: str = "optimum"
 
-    def of_primal(self, primal: float, tol: float) -> Certificate:
-        """The same bound beside another machine's objective and another tolerance."""
-        gap = primal - self.dual
+    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
+        """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""
+        dual = _uncrossed(primal, self.dual, rounding)
+        gap = primal - dual
         rel_gap = gap / max(abs(primal), 1e-300)
-        if self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
+        if not math.isfinite(primal):
+            status = "stalled" if self.converged else self.status
+        elif self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
             status = "stationary" if primal - self.primal <= tol * abs(primal) else "stalled"
         else:
             status = "optimal" if rel_gap <= tol else "stalled" if self.converged else self.status
-        return replace(self, primal=primal, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
+        return replace(self, primal=primal, dual=dual, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
 
     @property
     def converged(self) -> bool:
@@ -76,15 +84,42 @@ class Certificate:
         return self.status in ("optimal", "stationary")
 
 
-class Ledger:
-    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`."""
+def _uncrossed(primal: float, dual: float, rounding: Callable[[], float]) -> float:
+    """The bound, lowered by what rounding may hide if it lies above the value; an error if that does not explain it."""
 
-    def __init__(self, tol: float, verbose: int = 0, label: str = ""):
+    def is_crossed() -> bool:
+        return primal - dual < -_ROUNDING * max(abs(primal), abs(dual))
+
+    if is_crossed():
+        dual -= rounding()
+    if is_crossed():
+        raise ArithmeticError(
+            f"the dual bound {dual!r} exceeds the objective {primal!r}: this is a bug in polymargin, please report it with "
+            "the data that led to it"
+        )
+    return dual
+
+
+class Ledger:
+    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`.
+
+    `rounding` says how much of an objective of some size rounding may hide, in the scale of the rows and class vectors.
+    A solver leaves in `at_hand` how to get the machine it has, with its objective, should the fit be interrupted;
+    `keeps_interrupted` says that this is wanted.
+    """
+
+    def __init__(
+        self, tol: float, verbose: int = 0, label: str = "", rounding: Callable[[float], float] = lambda primal: 0.0
+    ):
         self.tol = tol
+        self.rounding = rounding
         self.primal = float("inf")
         self.dual = float("-inf")
+        self.n_iter = 0
+        self.keeps_interrupted = False
+        self.at_hand: Callable[[], Any] | None = None
         self._verbose = verbose
-        self._label = label
+        self.label = label
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
@@ -93,18 +128,14 @@ class Ledger:
 
         A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
         """
+        self.n_iter = n_iter
         self.primal = min(self.primal, primal)
-        self.dual = max(self.dual, dual)
-        if self.gap < -1e-9 * max(abs(self.primal), abs(self.dual)):
-            raise ArithmeticError(
-                f"the dual bound {self.dual!r} exceeds the objective {self.primal!r}: this is a bug in polymargin, "
-                "please report it with the data that led to it"
-            )
+        self.dual = _uncrossed(self.primal, max(self.dual, dual), lambda: self.rounding(self.primal))
         self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
         if self._verbose:
             seconds = self._history[-1].seconds
             print(
-                f"[{self._label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
+                f"[{self.label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
                 f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
                 flush=True,
             )
@@ -124,7 +155,8 @@ class Ledger:
 
     @property
     def done(self) -> bool:
-        return self.gap <= self.tol * abs(self.primal)
+        """Whether the tolerance is proven; a value that is not finite proves nothing."""
+        return math.isfinite(self.gap) and self.gap <= self.tol * abs(self.primal)
 
     def close(self, n_iter: int, status: str = "max_iter") -> Certificate:
         """The certificate; `status` is what to say if the tolerance was not reached."""

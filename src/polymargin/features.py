@@ -41,7 +41,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
-from polymargin.rbf import RbfRows
+from polymargin.rbf import RbfRows, rbf_values
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
@@ -52,6 +52,7 @@ _DIAGONAL_TILE = 16  # rows of a callable's diagonal per call: few calls against
 _SAMPLE = 64  # columns of a kernel function to check it by
 _KEEP = 0.1  # a candidate stays if the others leave at least this part of the largest residual
 _TRACE_TOL = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
+_LARGE_MAP = 20_000_000  # features up to which a map of float32 rows is kept in double precision
 _WITH_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 
 
@@ -96,6 +97,8 @@ class KernelMap:
         L, the pivots' rows of Phi, as float64: lower triangular, ``L L' = K[pivots_][:, pivots_]``.
     gamma_, residual_ : float
         The number that `gamma` stands for (0 if the kernel has none), and ``trace(K - Phi Phi') / trace(K)``.
+    largest_residual_, largest_value_ : float
+        The largest entries of ``K - Phi Phi'`` (of a kernel that may be indefinite: what counts as rounding) and of K.
 
     Notes
     -----
@@ -114,7 +117,9 @@ class KernelMap:
     _rbf: RbfRows | None = field(default=None, init=False, repr=False)
 
     def fit_transform(self, X: Any, sample_weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
-        """Choose pivots and return Phi, of shape (n, r) and the dtype of X; r = 0 if the kernel is zero on all rows.
+        """Choose pivots and return Phi, of shape (n, r); r = 0 if the kernel is zero on all rows.
+
+        Phi is float64; for very many float32 rows it is float32 too, to save memory.
 
         X is a dense array or a CSR matrix, float32 or float64; for a precomputed kernel the square kernel matrix.
         The weights enter gamma="scale", which counts a row of weight 2 as two rows.
@@ -137,11 +142,12 @@ class KernelMap:
     def _fit(self, X: Any, highest: int) -> NDArray[Any] | None:
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
-        state = _Factor(self.diagonal(X), limit, X.dtype)
+        dtype = self._dtype_of_map(X, min(limit, highest))
+        state = _Factor(self.diagonal(X), limit, dtype)
         self._check_diagonal(state)
         if self.kernel == "rbf" and not sparse.issparse(X):
-            self._rbf = RbfRows(X, self.gamma_)
-        tol = _TRACE_TOL[X.dtype] if self.trace_tol is None else self.trace_tol
+            self._rbf = RbfRows(X, self.gamma_, dtype)
+        tol = _TRACE_TOL[dtype] if self.trace_tol is None else self.trace_tol
         while not state.done(tol):
             if state.likely_rank(tol) > highest:
                 return None
@@ -152,9 +158,16 @@ class KernelMap:
         self.pivots_ = state.pivots
         self.factor_ = state.factor()
         self.residual_ = state.trace() / state.total if state.total > 0 else 0.0
+        self.largest_residual_ = state.slack if self.may_be_indefinite else float(state.diagonal.max(initial=0.0))
+        self.largest_value_ = state.scale
         if state.Phi.shape[1] > state.rank:
             state.reserve(state.rank)
         return state.Phi
+
+    def _dtype_of_map(self, X: Any, rank: int) -> np.dtype[Any]:
+        """float64, but for kernel values that are given in single precision, and for maps that take much memory."""
+        given = callable(self.kernel) or self.kernel == "precomputed"
+        return np.dtype(X.dtype if given or X.shape[0] * rank > _LARGE_MAP else np.float64)
 
     def coefficients(self, W: NDArray[Any]) -> NDArray[np.float64]:
         """A of shape (r, c) with ``phi(x)' W = k(x, X[pivots_]) A``, for W (r, c); a (stable) triangular solve."""
@@ -162,22 +175,26 @@ class KernelMap:
         return np.asarray(solve_triangular(self.factor_, W, lower=True, trans="T", check_finite=False))
 
     def kernel_rows(self, X_new: Any, X_support: Any) -> NDArray[Any]:
-        """Kernel of new rows with support rows, of shape (n_new, n_support), in the dtype of X_new.
+        """Kernel of new rows with support rows, of shape (n_new, n_support), in double precision whatever the rows are.
 
         For a precomputed kernel X_new holds kernel values with all training rows and X_support the support rows' numbers.
         """
         if self.kernel == "precomputed":
-            return np.asarray(X_new[:, X_support])
+            return np.asarray(X_new[:, X_support], dtype=np.float64)
+        if not X_support.shape[0]:  # a machine of offsets alone
+            return np.empty((X_new.shape[0], 0))
         with np.errstate(over="ignore", invalid="ignore"):  # said in words
             if callable(self.kernel):
                 block = np.asarray(self.kernel(X_new, X_support))
+            elif self.kernel == "rbf":
+                block = rbf_values(_double(X_new), _double(X_support), self.gamma_)
             else:
                 knobs = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-                block = pairwise_kernels(X_new, X_support, metric=self.kernel, filter_params=True, **knobs)
+                block = pairwise_kernels(_double(X_new), _double(X_support), metric=self.kernel, filter_params=True, **knobs)
         if block.shape != (X_new.shape[0], X_support.shape[0]):
             wanted = (X_new.shape[0], X_support.shape[0])
             raise ValueError(f"kernel={self.kernel!r} returned an array of shape {block.shape}; it must be {wanted}.")
-        return self._finite(block).astype(X_new.dtype, copy=False)
+        return self._finite(block).astype(np.float64, copy=False)
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():
@@ -362,19 +379,24 @@ def _strips(n: int, width: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n, step))
 
 
+def _double(X: Any) -> Any:
+    return X if X.dtype == np.float64 else X.astype(np.float64)
+
+
 def _tiles(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
-    """Variance of all entries of X, each row counted by its weight."""
-    if sample_weight is None or (sample_weight == sample_weight[0]).all():
-        if not sparse.issparse(X):
-            return float(np.var(X, dtype=np.float64))
-        return float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-    share = sample_weight / (sample_weight.sum() * X.shape[1])
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    return float((share @ squares).sum() - (share @ X).sum() ** 2)
+    """Variance of all entries of X, each row counted by its weight; about their mean, so that nothing cancels."""
+    n, d = X.shape
+    share = np.full(n, 1.0 / (n * d)) if sample_weight is None else sample_weight / (sample_weight.sum() * d)
+    mean = float((share @ X).sum())
+    if not sparse.issparse(X):
+        steps = (slice(start, start + _TILE) for start in range(0, n, _TILE))
+        return float(sum(share[part] @ np.square(X[part] - mean).sum(axis=1, dtype=np.float64) for part in steps))
+    counts = np.diff(X.indptr)
+    return float(np.repeat(share, counts) @ np.square(X.data - mean)) + float(share @ (d - counts)) * mean**2
 
 
 def _check_matrix(K: Any) -> None:

@@ -61,7 +61,9 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed for the native generator, drawn from ``random_state``."""
+    """A seed for the native generator, drawn from ``random_state``. None is one seed: default fits can be repeated."""
+    if random_state is None:
+        return 0
     try:
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     except (TypeError, ValueError) as error:
@@ -182,11 +184,12 @@ def largest_entry(X: Any) -> float:
     return max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
 
 
-def check_magnitude(X: Any) -> None:
-    """Entries so large that their squares overflow cannot be fitted."""
+def check_magnitude(X: Any) -> float:
+    """The largest absolute value in X. Entries so large that their squares overflow cannot be fitted."""
     largest = largest_entry(X)
     if largest > _LARGEST:
         raise ValueError(
             f"X has entries as large as {largest:.3g}, whose squares overflow; scale the columns first, e.g. with "
             "sklearn.preprocessing.StandardScaler."
         )
+    return largest

@@ -104,7 +104,8 @@ def test_both_ways_give_the_same_machine(machine, dtype, monkeypatch):
     assert by_dual.certificate_.status == by_map.certificate_.status == "optimal"
     bounds, values = zip(*((m.certificate_.dual, m.objective_) for m in (by_dual, by_map)), strict=True)
     assert max(bounds) <= min(values) * (1 + 1e-6)
-    assert by_dual.dual_coef_.dtype == by_dual.decision_function(X).dtype == dtype
+    assert by_dual.decision_function(X).dtype == dtype and by_dual.dual_coef_.dtype == np.float64
+    assert by_dual.objective(X, y) == pytest.approx(by_dual.objective_, rel=1e-9)  # proven in double precision
     assert (by_dual.predict(X) == by_map.predict(X)).mean() > 0.995
     assert len(by_dual.support_) < len(y)
     np.testing.assert_allclose(by_dual.dual_coef_.sum(axis=0), 0.0, atol=1e-4)

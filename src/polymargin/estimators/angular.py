@@ -110,6 +110,7 @@ class AngularSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -126,6 +127,7 @@ class AngularSVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.omega = omega
         self.regularizer = regularizer
@@ -154,8 +156,8 @@ class AngularSVC(MarginClassifier):
     def _remember(self, problem: Problem, solution: Solution) -> None:
         self._memory = solution.notes.memory
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        super()._store(problem, solution, b)
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        super()._store(problem, solution, offsets)
         penalty, W, notes = problem.penalty, solution.machine.W, solution.notes
         assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
         self._rank, self._floor = penalty.rank, penalty.floor

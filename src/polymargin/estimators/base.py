@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.certificate import Ledger
+from polymargin.estimators.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
@@ -49,7 +52,10 @@ PARAMETERS = """C : float, default=1.0
     verbose : int, default=0
         Print a line at each evaluation of the true gap.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited.
+        Order in which rows are visited. None is one and the same order: a fit can be repeated.
+    on_interrupt : "raise" or "keep", default="raise"
+        What Ctrl-C during the fit does: leave the estimator as it was, or keep the machine found so far, with its
+        certificate and a warning. Before there is one, "keep" raises too.
     """
 
 ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
@@ -74,6 +80,19 @@ ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
     n_features_in_, feature_names_in_
         As in scikit-learn.
     """
+
+
+class Warm(NamedTuple):
+    """What a fit leaves to the next: feasible duals, the solver's offsets, the costs, whether ascent crawled.
+
+    `of` is what else a machine needs to know.
+    """
+
+    duals: SparseDuals
+    b: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    crawled: bool
+    of: Any = None
 
 
 _OF_ONE_KIND = ("class_vectors_", "dual_coef_", "support_", "support_vectors_", "n_support_", "_gamma", "_penalty_value")
@@ -111,6 +130,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         self.C = C
         self.kernel = kernel
@@ -126,6 +146,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
@@ -168,17 +189,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         with validation.naming_text_columns(X):
             X, y = self._validated(X, y)
-        validation.check_magnitude(X)
+        largest = validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
-        rows, kept = self._kept_rows(X, targets.kept), targets.kept
+        rows, kept = _canonical(self._kept_rows(X, targets.kept)), targets.kept
         seed = validation.seed_of(self.random_state)
         mapping = None if self.kernel == "linear" else self._kernel_map(seed)
         features = rows if mapping is None else self._features(mapping, rows, targets)
         implicit = features is None
-        problem = self._problem(_canonical(rows if implicit else features), targets.y, targets.weight, len(targets.classes))
+        problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
         del targets  # its weights live on in the problem's costs
-        ledger = Ledger(self.tol, self.verbose, type(self).__name__)
+        tol = solver_tolerance(self.tol, problem.X.dtype)
+        ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
+        ledger.keeps_interrupted = self.on_interrupt == "keep"
         settings: dict[str, Any] = {
             "max_iter": self.max_iter,
             "seed": seed,
@@ -186,19 +209,21 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             "start": self._warm_start(problem) if self.warm_start else None,
         }
         if mapping is None:
-            solution = self._solve(problem, ledger, **settings)
+            solution = solve_near_zero(self._solve, problem, ledger, self._free_offsets, **settings)
+            end = as_returned(problem, solution, self._representative(solution.machine.b), self.tol)
             self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
-            self._store(problem, solution, solution.machine.b)
-            self.class_vectors_ = np.ascontiguousarray(solution.machine.W.T, dtype=problem.X.dtype)
+            self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
+            self.class_vectors_ = end.vectors
         else:
             from polymargin.estimators.expansion import solve_and_expand, solve_by_kernel_dual
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
-            solution, expansion = by_kernel(self._solve, problem, ledger, mapping, **settings)
+            solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
+            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, tol=self.tol, **settings)
             self.__dict__.update(facts)
-            self._store(problem, solution, expansion.b)
+            self._store(problem, solution, self._representative(expansion.b))
             self._store_expansion(rows, kept, mapping, problem, expansion)
-        self._say_what_is_wrong(problem, rows)
+        self._say_what_is_wrong(problem, largest)
         return self
 
     def _check_parameters(self) -> None:
@@ -209,6 +234,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
+        validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
@@ -270,6 +296,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
         return features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
 
+    @property
+    def _free_offsets(self) -> bool:
+        """Whether all offsets cost nothing, so that a shift of the columns changes nothing but them."""
+        return self.fit_intercept
+
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         return Problem(
             X=X,
@@ -283,29 +314,25 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _warm_start(self, problem: Problem) -> Any:
         """The last fit's duals, scaled with the costs so that they stay feasible; None if they do not fit this data."""
-        last = getattr(self, "_warm_duals", None)
-        if last is None:
+        last: Warm | None = vars(self).get("_warm")
+        if last is None or len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None
-        starts, classes, values, cost = last
-        if len(cost) != problem.n_rows or len(self.class_offsets_) != problem.n_classes:
+        duals = last.duals
+        if (duals.classes == problem.y[duals.rows]).any() or duals.classes.max(initial=0) >= problem.n_classes:
             return None
-        rows = np.repeat(np.arange(problem.n_rows), np.diff(starts))
-        if (classes == problem.y[rows]).any() or (len(classes) and classes.max() >= problem.n_classes):
-            return None
-        scaled = values * (problem.cost / cost)[rows]
-        b = np.asarray(self.class_offsets_, dtype=np.float64)
-        return WarmStart(SparseDuals(starts, classes, scaled), b, crawled=self._warm_crawled)
+        scaled = duals._replace(values=duals.values * (problem.cost / last.cost)[duals.rows])
+        # where ascent crawled it would crawl again, unless the costs have fallen
+        return WarmStart(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        """Keeps what `_warm_start` needs."""
+        """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""
         if solution.duals is not None:
-            self._warm_duals = (*solution.duals, problem.cost)
-            self._warm_crawled = solution.crawled
+            self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        for name in _OF_ONE_KIND:  # of an earlier fit with another kernel
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        for name in (*_OF_ONE_KIND, "_warm"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        self.class_offsets_ = self._representative(b).astype(problem.X.dtype)
+        self.class_offsets_ = offsets
         self.certificate_ = solution.certificate
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
@@ -322,18 +349,18 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.support_ = expansion.support if kept is None else np.flatnonzero(kept)[expansion.support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[expansion.support]
         self.n_support_ = problem.support_counts(expansion.support)
-        self.dual_coef_ = np.ascontiguousarray(expansion.A.T, dtype=problem.X.dtype)
+        self.dual_coef_ = np.ascontiguousarray(expansion.A.T)
         self._gamma, self._penalty_value = mapping.gamma_, expansion.penalty
 
-    def _say_what_is_wrong(self, problem: Problem, rows: Any) -> None:
+    def _say_what_is_wrong(self, problem: Problem, largest: float) -> None:
         certificate = self.certificate_
-        name, scaling = type(self).__name__, _scaling_advice(rows)
+        name, scaling = type(self).__name__, _scaling_advice(largest)
         if not certificate.converged:
             warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(
-                f"{name} found a trivial solution: with C={self.C:g} no machine is better by more than 0.1 % than one that "
-                f"{self._trivial_machine}. Try {self._advice_if_trivial()}." + scaling,
+                f"{name} found a trivial solution: {self._trivial_finding(problem)}. Try {self._advice_if_trivial()}."
+                + scaling,
                 UserWarning,
                 stacklevel=3,
             )
@@ -343,8 +370,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _not_converged(self) -> str:
         """One sentence with gap and tolerance, and what to do."""
         end = self.certificate_
+        what = "was interrupted" if end.status == "interrupted" else "stopped"
         return (
-            f"{type(self).__name__} stopped after {end.n_iter} iterations with {self._shortfall()} (objective "
+            f"{type(self).__name__} {what} after {end.n_iter} iterations with {self._shortfall()} (objective "
             f"{end.primal:.6g}, the {end.bounds} is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
             "(StandardScaler) or lower C."
         )
@@ -355,6 +383,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _is_trivial(self, problem: Problem) -> bool:
         return self.certificate_.dual >= 0.999 * problem.trivial_value()
+
+    def _trivial_finding(self, problem: Problem) -> str:
+        """What makes the machine trivial; where this is said, the bound proves it."""
+        return f"with C={self.C:g} no machine is better by more than 0.1 % than one that {self._trivial_machine}"
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 
@@ -369,24 +401,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         vectors = self.coef_ if self.kernel == "linear" else self._shaped(self.dual_coef_)
-        scores = self._scores(X, vectors, self.intercept_)
+        scores = self._scores(X, vectors, self.intercept_).astype(_score_type(X, vectors, self.kernel), copy=False)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _scores(self, X: Any, vectors: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
-        """Scores of class vectors, or of coefficients of the support rows: these in blocks, so that no large kernel matrix
-        comes into being."""
+        """Scores of class vectors, or of coefficients of the support rows, in blocks where arrays would have to be converted
+        or a large kernel matrix come into being."""
         if self.kernel == "linear":
-            return np.asarray(X @ vectors.T) + offsets
+            if X.dtype == vectors.dtype or sparse.issparse(X):
+                return np.asarray(X @ vectors.T) + offsets
+            return _in_blocks(lambda block: block @ vectors.T + offsets, X, X.shape[1])
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
-        mapping = self._kernel_map()
+        mapping, X = self._kernel_map(), _canonical(X)  # kernels read the entries of sparse rows one by one
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
-        step = max(1, _BLOCK_ENTRIES // max(1, len(self.support_)))
-        blocks = [
-            mapping.kernel_rows(X[start : start + step], self.support_vectors_) @ vectors.T + offsets
-            for start in range(0, X.shape[0], step)
-        ]
-        return np.concatenate(blocks).astype(vectors.dtype, copy=False)
+        return _in_blocks(
+            lambda block: mapping.kernel_rows(block, self.support_vectors_) @ vectors.T + offsets, X, len(self.support_)
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the highest score, ties to the lower class."""
@@ -455,9 +486,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _scaling_advice(X: Any) -> str:
-    """A sentence if the entries of X are far from 1, else nothing."""
-    largest = validation.largest_entry(X)
+def _in_blocks(scores: Callable[[Any], NDArray[Any]], X: Any, width: int) -> NDArray[Any]:
+    """Scores of the rows, so many at a time that few arrays of this width are held."""
+    step = max(1, _BLOCK_ENTRIES // max(1, width))
+    return np.concatenate([scores(X[start : start + step]) for start in range(0, max(1, X.shape[0]), step)])
+
+
+def _score_type(X: Any, vectors: NDArray[Any], kernel: Any) -> Any:
+    """Scores of a kernel machine are summed in double precision and given in the precision of the rows."""
+    return np.result_type(X.dtype, vectors.dtype) if kernel == "linear" else X.dtype
+
+
+def _scaling_advice(largest: float) -> str:
+    """A sentence if the largest entry of X is far from 1, else nothing."""
     if largest == 0.0 or 1e-5 <= largest <= 1e5:
         return ""
     return (

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
+from polymargin.estimators.returned import negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
@@ -19,7 +20,7 @@ _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
-_COPY_ENTRIES = 1 << 20  # features copied at a time, between which Ctrl-C is heard
+_COPY_ENTRIES = 1 << 20  # features copied, or kernel values computed, at a time: in between Ctrl-C is heard
 
 Array = NDArray[np.float64]
 
@@ -49,7 +50,9 @@ def solve_by_kernel_dual(
     problem: Problem,
     ledger: Ledger,
     mapping: KernelMap,
+    rows: Any,
     *,
+    tol: float,
     max_iter: int,
     start: WarmStart | None,
     seed: int,
@@ -62,17 +65,18 @@ def solve_by_kernel_dual(
     """
     from polymargin.solvers.kernel_dual import kernel_dual
 
+    ledger.tol = tol  # nothing is rounded afterwards
     patience = -(-max_iter // 2)
     found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
     left = max_iter - found.certificate.n_iter
-    if not found.certificate.converged and left > 0:
+    if found.certificate.status not in ("optimal", "interrupted") and left > 0:
         with suppress(MemoryError):
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
             start = WarmStart(found.duals, found.b)
             ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
             solution, expansion = solve_and_expand(
-                solve, mapped, ledger, mapping, max_iter=left, start=start, seed=seed, **settings
+                solve, mapped, ledger, mapping, rows, tol=tol, max_iter=left, start=start, seed=seed, **settings
             )
             n_iter = solution.certificate.n_iter + max_iter - left
             return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
@@ -86,18 +90,20 @@ def solve_and_expand(
     problem: Problem,
     ledger: Ledger,
     mapping: KernelMap,
+    rows: Any,
     *,
+    tol: float,
     max_iter: int,
     start: WarmStart | None,
     **settings: Any,
 ) -> tuple[Solution, Expansion]:
-    """Solves in feature space and expands the machine in as few rows as keep the promise of ``ledger.tol``.
+    """Solves in feature space and expands the machine in as few rows as keep the promise of `tol`.
 
     The signed duals have few non-zero rows, but make the very machine of the solution only in the limit: if theirs misses
     the tolerance, the solver goes on to a tighter one. In the end, with a Nystroem map, which knows only its own landmarks,
-    and from a solver without such duals, W is expanded on the pivots of the map, exactly.
+    and from a solver without such duals, W is expanded on the pivots of the map. The certificate is that of the expansion.
     """
-    tol, left = ledger.tol, max_iter
+    left = max_iter
     best: Machine | None = None
     rounds: tuple[float, ...] = ()
     for attempt in range(_ATTEMPTS):
@@ -108,26 +114,32 @@ def solve_and_expand(
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution, mapping, rows, tol)
         sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(duals, solution.machine.b, solution.scales)
+        start = WarmStart(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
-        expansion = _on_pivots(problem, best, mapping)
-    certificate = replace(solution.certificate, n_iter=max_iter - left).of_primal(expansion.primal, tol)
+        expansion = _on_pivots(problem, best, mapping, rows, tol)
+    certificate = replace(solution.certificate, n_iter=max_iter - left)
+    certificate = certificate.of_primal(expansion.primal, tol, lambda: _hidden(problem, expansion, mapping))
     return solution._replace(certificate=certificate, rounds=rounds), expansion
 
 
-def _on_support_rows(problem: Problem, duals: SparseDuals, solution: Solution) -> Expansion:
+def _on_support_rows(
+    problem: Problem, duals: SparseDuals, solution: Solution, mapping: KernelMap, rows: Any, tol: float
+) -> Expansion:
     support, A = problem.signed_duals(duals)
     if solution.scales is not None:
         A *= solution.scales
     mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
     A = A if mixing is None else A @ mixing
+    if problem.penalty.fixes_sum:
+        A -= A.mean(axis=1, keepdims=True)
     W = _combination(problem.X, support, A)
-    return Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
+    made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
+    return _on_the_kernel(problem, made, W, mapping, rows, tol)
 
 
 def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
@@ -140,7 +152,47 @@ def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
     return W
 
 
-def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap) -> Expansion:
+def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
     order = np.argsort(mapping.pivots_)
-    A = np.asarray(mapping.coefficients(machine.W), dtype=np.float64)[order]
-    return Expansion(mapping.pivots_[order], A, machine.b, problem.penalty_value(machine.W, machine.b), machine.primal)
+    W, b = machine.W, machine.b
+    if problem.penalty.fixes_sum:
+        W = W - W.mean(axis=1, keepdims=True)
+    A = np.asarray(mapping.coefficients(W), dtype=np.float64)[order]
+    made = Expansion(mapping.pivots_[order], A, b, problem.penalty_value(W, b), problem.primal(W, b))
+    return _on_the_kernel(problem, made, W, mapping, rows, tol)
+
+
+def _on_the_kernel(
+    problem: Problem, made: Expansion, W: Array, mapping: KernelMap, rows: Any, tol: float
+) -> Expansion:
+    """The expansion with R and F by the kernel instead of by its features, where the difference can matter.
+
+    Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
+    space and ``A'EA`` beside it make the class vectors in the kernel's space.
+    """
+    if _hidden(problem, made, mapping) <= negligible(tol, made.primal):
+        return made
+    S = np.empty((problem.n_rows, problem.n_classes))
+    others = made.support if mapping.kernel == "precomputed" else rows[made.support]
+    step = max(1, _COPY_ENTRIES // max(1, len(made.support)))
+    for start in range(0, problem.n_rows, step):
+        some = slice(start, start + step)
+        S[some] = mapping.kernel_rows(rows[some], others) @ made.A
+    beside = _root(made.A.T @ S[made.support] - W.T @ W)
+    penalty = problem.penalty_value(np.vstack([W, beside]), made.b)
+    return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)
+
+
+def _hidden(problem: Problem, made: Expansion, mapping: KernelMap) -> float:
+    """What residual and rounding of the features may hide in F, in the scale of the coefficients."""
+    error = mapping.largest_residual_ if not mapping.n_components else 0.0
+    error += 16.0 * float(np.finfo(problem.X.dtype).eps) * mapping.largest_value_
+    sizes = np.abs(made.A).sum(axis=0).max(initial=0.0)
+    slope = 2.0 * (problem.n_classes - 1)
+    return float(slope * problem.cost.sum() * sizes * error + sizes**2 * error)
+
+
+def _root(G: Array) -> Array:
+    """A matrix H (c, c) with ``H'H = G`` for a symmetric G, what is negative in it left out."""
+    values, vectors = np.linalg.eigh(0.5 * (G + G.T))
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T

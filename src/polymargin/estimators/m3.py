@@ -41,7 +41,7 @@ class M3SVC(MarginClassifier):
 
     Parameters
     ----------
-    {PARAMETERS}p : float, default=4
+    {PARAMETERS.replace("They are not penalised.", "They are penalised by epsilon alone.")}p : float, default=4
         Power of the distances, at least 1 (below it R is not convex). ``np.inf`` stands for the largest squared distance:
         ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
     loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
@@ -59,13 +59,20 @@ class M3SVC(MarginClassifier):
     {ATTRIBUTES}
     See Also
     --------
-    WestonWatkinsSVC : the same machine for p = 2, with a solver for large sparse data.
+    WestonWatkinsSVC : the same machine for p = 2 (with another C, and offsets that are not penalised at all).
 
     Notes
     -----
-    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every
-    step ends with a bound from the dual. `class_offsets_` are penalised by epsilon alone. `random_state` and `n_jobs` change
-    nothing: there is no random choice (but for Nystroem kernels) and one thread, besides those of BLAS.
+    The hinge with a finite p and norm="l2" is solved by dual ascent with a metric between the classes, ended by Newton steps
+    on the pairs (row, rival class) that lie on their margins. An interior point takes over where the ascent crawls, and
+    solves small problems with a tolerance below 1e-6, p=inf and norm="l1" from the beginning. The smooth losses are solved
+    by Newton's method. `max_iter` limits the epochs of the ascent and the steps of the interior point together, or the
+    Newton steps of a smooth loss. `random_state` is the order of the rows in the ascent, so two seeds agree to `tol` and not
+    to the last digit; the other methods make no random choice (but for Nystroem kernels). `n_jobs` changes nothing: there is
+    one thread, besides those of BLAS.
+
+    `class_offsets_` are penalised by epsilon, unlike those of the other machines: shifting the columns changes the machine,
+    the more the farther they lie from 0. Centre them.
 
     References
     ----------
@@ -105,6 +112,7 @@ class M3SVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -121,6 +129,7 @@ class M3SVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.p = p
         self.loss = loss
@@ -167,6 +176,10 @@ class M3SVC(MarginClassifier):
             return PairwiseL1(self.p, self.epsilon)
         return PairwiseDistances(self.p, self.epsilon)
 
+    @property
+    def _free_offsets(self) -> bool:
+        return False  # epsilon penalises them
+
     # ---- how it is solved ---------------------------------------------------------------------------------------
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
@@ -209,8 +222,8 @@ class M3SVC(MarginClassifier):
             "cost": problem.cost,
         }
 
-    def _store(self, problem: Problem, solution: Solution, b: NDArray[np.float64]) -> None:
-        super()._store(problem, solution, b)
+    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        super()._store(problem, solution, offsets)
         self.__dict__.pop("_last_multipliers", None)
 
     # ---- probabilities --------------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     from polymargin.solvers.interior_point import interior_point
 
     n_iter = so_far.certificate.n_iter
+    ledger.at_hand = lambda: so_far.machine
 
     def note(primal: float, dual: float) -> None:
         nonlocal n_iter

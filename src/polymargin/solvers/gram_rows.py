@@ -21,6 +21,7 @@ Rows = NDArray[np.int64]
 _CHUNK = 256  # rows of the matrix handled at a time, at most
 _CHUNK_ENTRIES = 1 << 22  # and kernel values: a signal must not wait for long
 _CHUNK_WORK = {"laplacian": 1 << 25}  # entries times features; distances that are no matrix product are slow
+_TILE = 4096  # columns of a product whose kernel values are not kept
 _SHARE = 0.5  # of the free memory for the cache
 _FEWEST = 512  # rows the cache must have room for
 
@@ -79,14 +80,28 @@ class GramRows:
             some = order[start : start + _CHUNK]
             S += T[some].T @ self._rows(rows[some])
 
+    def add_exact_product(self, rows: Rows, T: Array, S: Array) -> None:
+        """The same with kernel values in double precision, also of float32 rows: for proofs."""
+        if self.dtype == np.float64:
+            return self.add_product(rows, T, S)
+        for start in range(0, len(rows), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            left, weights = self._X[rows[some]], T[some].T
+            for first in range(0, self.n, _TILE):
+                S[:, first : first + _TILE] += weights @ self._mapping.kernel_rows(left, self._X[first : first + _TILE])
+
     def inner(self, rows: Rows, T: Array) -> float:
-        """``sum_k t_k' K t_k`` for T (m, c) on these rows."""
+        """``sum_k t_k' K t_k`` for T (m, c) on these rows, in double precision."""
         total = 0.0
         for start in range(0, len(rows), _CHUNK):
             some = slice(start, start + _CHUNK)
-            block = self._rows(rows[some])[:, rows]
-            total += float(np.einsum("ik,ik->", T[some], block @ T, dtype=np.float64))
+            total += float(np.einsum("ik,ik->", T[some], self._exact_block(rows[some], rows) @ T))
         return total
+
+    def _exact_block(self, rows: Rows, columns: Rows) -> Array:
+        if self.dtype == np.float64:
+            return np.asarray(self._rows(rows)[:, columns])
+        return self._mapping.kernel_rows(self._X[rows], self._X[columns])
 
     def _rows(self, rows: Rows) -> NDArray[Any]:
         """K[rows], without a copy if they lie side by side in the cache."""

@@ -107,6 +107,7 @@ class _Multipliers:
     def __init__(self, problem: Problem, ledger: Ledger, so_far: Solution, given: Array | None):
         assert so_far.duals is not None
         self.problem, self.ledger, self.best = problem, ledger, so_far
+        ledger.at_hand = lambda: self.best.machine
         self.n_iter = so_far.certificate.n_iter
         self._own = np.arange(problem.n_rows), problem.y
         self._given = np.zeros((1, 1)) if given is None else given
