@@ -233,6 +233,8 @@ def _of_margin_distribution(rng: Chooser, params: Recipe, data: Recipe) -> Recip
 def _of_angular(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     own: Recipe = {"omega": _pick(rng, [1.0, 0.0, 1e-6, 0.1, 10.0, 100.0, 500.0, 1e6], 0.3)}
     own["regularizer"] = _pick(rng, ["angular", "cosine", "incoherence", "diversity"], 0.6)
+    if _chance(rng, 0.1):
+        own["n_starts"] = 2
     return own
 
 

@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
 
-from polymargin import AngularSVC, CrammerSingerSVC
+from polymargin import AngularSVC, CrammerSingerSVC, load, save
 from polymargin.losses import CrammerSingerHinge
-from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, angles_between
+from polymargin.paths import regularization_path
+from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, Pairwise, angles_between
 from polymargin.problem import Problem
+from polymargin.solvers import descent
 from polymargin.solvers.dual_ascent import Machine
 from polymargin.solvers.face_newton import hessian
 from polymargin.solvers.row_space import look_at_rows
 from polymargin.solvers.shifted import ShiftedLoop, Tangent, solve_exactly
 
+RIVALS = sorted(name for name, kind in REGULARIZERS.items() if issubclass(kind, Pairwise))
 each_regularizer = pytest.mark.parametrize("regularizer", sorted(REGULARIZERS))
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 SHAPES = [(6, 4), (4, 4), (3, 5), (5, 2), (1, 3), (2, 2)]
@@ -152,7 +156,8 @@ def test_the_objective_never_rises_and_ends_below_the_start(regularizer, fit_int
             warnings.simplefilter("ignore", ConvergenceWarning)  # what it is about holds all the same
             est.fit(X, y)
         assert (np.diff(est.objective_history_) <= 0).all()
-        assert est.objective_ == est.objective_history_[-1] <= est.objective_history_[0]
+        assert est.objective_ == pytest.approx(est.objective_history_[-1], rel=1e-12)
+        assert est.objective_history_[-1] <= est.objective_history_[0]
         assert omega < 1.0 or est.objective_ < est.objective_history_[0]
         assert len(est.min_angle_history_) == len(est.objective_history_)
         assert est.certificate_.dual <= est.objective_
@@ -366,7 +371,249 @@ def test_the_span_is_seen_in_few_directions():
     assert look_at_rows(problem_of(X + 1.0, np.arange(50) % 6, False)).basis.shape[1] == 4
 
 
-@pytest.mark.parametrize("name, value", [("omega", -1.0), ("omega", np.nan), ("omega", "1"), ("regularizer", "angle")])
+@pytest.mark.parametrize("name, value", [("omega", -1.0), ("omega", np.nan), ("omega", "1"), ("regularizer", "angle"), ("n_starts", 0)])
 def test_bad_parameters_are_named(name, value, iris):
     with pytest.raises(ValueError, match=f"{name}="):
         AngularSVC(**{name: value}).fit(*iris)
+
+
+# -- heavy angles ------------------------------------------------------------------------------------------
+
+
+def overlapping_blobs(n=300, d=10, c=8, seed=0, class_sep=0.5):
+    X, y = make_classification(
+        n, d, n_informative=5, n_redundant=0, n_classes=c, n_clusters_per_class=1, class_sep=class_sep, random_state=seed
+    )
+    return scale(X), y
+
+
+def quietly(est, *data, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what they are about is not the point here
+        return est.fit(*data, **more)
+
+
+def excess(est):
+    """The objective without (omega/2) min A, which no machine can change."""
+    rank = max(1, len(est.singular_values_))
+    least = {"angular": np.log(rank), "diversity": -0.5 * np.pi}.get(est.regularizer, 0.0)
+    return est.objective_ - 0.5 * est.omega * least
+
+
+@pytest.mark.parametrize("fit_intercept, C", [(True, 0.1), (False, 1.0)])
+def test_heavy_angles_end_no_higher_than_a_continuation_in_omega_and_no_seed_matters(fit_intercept, C):
+    X, y = overlapping_blobs(d=6, seed=1, class_sep=1.0)
+    settings = {"C": C, "fit_intercept": fit_intercept}
+    warm = AngularSVC(warm_start=True, random_state=0, **settings)
+    for omega in (10.0, 30.0, 100.0, 300.0, 1000.0):
+        quietly(warm.set_params(omega=omega), X, y)
+        if omega >= 300.0:
+            ends = [excess(quietly(AngularSVC(omega=omega, random_state=seed, **settings), X, y)) for seed in range(3)]
+            assert max(ends) <= 1.001 * excess(warm)
+            assert max(ends) <= 1.001 * min(ends)
+
+
+@pytest.mark.parametrize("omega", [500.0, 5000.0])
+def test_w_is_zero_only_where_nothing_better_is_known(omega):
+    """These ended at W = 0, with the claim that no machine is better."""
+    X, y = overlapping_blobs(200, 5, 4)
+    for C in (0.01, 0.1, 1.0):
+        est = quietly(AngularSVC(C, omega=omega, random_state=0), X, y)
+        assert np.linalg.norm(est.class_vectors_) > 0.1
+        assert excess(est) < 0.996 * C * len(y)
+
+
+@each_regularizer
+@with_and_without_intercept
+def test_never_worse_than_without_class_vectors(regularizer, fit_intercept):
+    """W = 0 costs the loss of equal scores and nothing else, whatever omega is."""
+    X, y = overlapping_blobs(120, 5, 6, seed=3)
+    for C in (1e-3, 0.1):
+        for omega in (1.0, 100.0, 1e4):
+            est = AngularSVC(C, omega=omega, regularizer=regularizer, fit_intercept=fit_intercept, random_state=0)
+            assert excess(quietly(est, X, y)) <= C * len(y) * (1 + 1e-9)
+
+
+def test_the_warning_about_a_trivial_solution_claims_what_is_proven():
+    X, y = overlapping_blobs(400, 8, 6, seed=1)  # no class stands out: the Crammer-Singer machine is 0 too
+    with pytest.warns(UserWarning, match="no machine is better by more than 0.1 %"):
+        est = AngularSVC(0.1, omega=500.0, random_state=0).fit(X, y)
+    assert est.certificate_.status == "optimal"
+    assert est.certificate_.dual - est.certificate_.constant >= 0.999 * 0.1 * len(y)
+    X, y = overlapping_blobs(400, 8, 6, seed=0)
+    with pytest.warns(UserWarning, match="no machine was found that is better than W = 0.*does not exclude one"):
+        est = AngularSVC(0.1, omega=500.0, random_state=0).fit(X, y)
+    assert not est.class_vectors_.any() and est.certificate_.rel_gap > 1e-3
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("omega", [1e3, 1e4, 1e6])
+def test_a_large_omega_does_not_loosen_the_tolerance(omega, fit_intercept, iris):
+    settings = {"omega": omega, "fit_intercept": fit_intercept, "random_state": 0, "max_iter": 3000}
+    usual, tight = (quietly(AngularSVC(tol=tol, **settings), *iris) for tol in (1e-4, 1e-6))
+    assert excess(usual) <= excess(tight) * (1 + 2e-3)
+    end = usual.certificate_
+    assert end.constant == pytest.approx(0.5 * omega * np.log(3))
+    assert end.rel_gap == pytest.approx(end.gap / (end.primal - end.constant))
+
+
+# -- kinks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regularizer", RIVALS)
+def test_rounded_kinks(regularizer):
+    """Never above the exact value, smooth, and exact at right angles once the multipliers have settled."""
+    exact, rounded = (REGULARIZERS[regularizer](4, 0.0) for _ in range(2))
+    rounded.width = 0.1
+    Q = np.linalg.qr(vectors(6, 4))[0]
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 0.03, 0.3):
+        W, V = Q + size * rng.normal(size=Q.shape), rng.normal(size=Q.shape)
+        rounded.settle_kinks(W)
+        for t in (0.0, 0.02):
+            if regularizer != "diversity":  # which is not monotone in |cos|
+                assert rounded.value(W + t * V) <= exact.value(W + t * V) + 1e-12
+        h = 1e-6
+        slope = (rounded.value(W + h * V) - rounded.value(W - h * V)) / (2 * h)
+        assert slope == pytest.approx(np.vdot(rounded.gradient(W), V), rel=1e-4, abs=1e-6)
+        assert rounded.value(Q) <= rounded.value(Q + 1e-3 * V) + 1.0 * size  # a kink stays a kink
+    assert np.any(rounded.multipliers)
+    assert rounded.value(Q) == pytest.approx(exact.value(Q), abs=1e-12)
+
+
+@pytest.mark.parametrize("omega", [10.0, 100.0])
+@pytest.mark.parametrize("regularizer", RIVALS)
+def test_rivals_are_no_worse_than_many_starts_of_lbfgs_at_the_default_tolerance(regularizer, omega, overlapping, iris):
+    for (X, y), fit_intercept in ((overlapping, False), (iris, True)):
+        est = quietly(AngularSVC(omega=omega, regularizer=regularizer, fit_intercept=fit_intercept, random_state=0), X, y)
+        problem = problem_of(X, y, fit_intercept, omega, regularizer=regularizer, floor=est._floor)
+        d, c = X.shape[1], problem.n_classes
+        best = np.inf
+        for seed in range(2):
+            v = np.random.default_rng(seed).normal(size=d * c + c)
+            for width in (0.3, 0.03, 3e-3, 3e-4):
+                problem.penalty.angles.width = width
+                v = minimize(smoothed(problem, width), v, jac=True, method="L-BFGS-B", options={"maxiter": 150}).x
+            problem.penalty.angles.width = 0.0
+            best = min(best, problem.primal(v[: d * c].reshape(d, c), v[d * c :] * fit_intercept))
+        assert excess(est) <= (best - problem.penalty.least) * (1 + 1e-3)
+
+
+# -- several starts ----------------------------------------------------------------------------------------
+
+
+def test_several_starts_keep_the_best(iris):
+    few, many, again = (
+        AngularSVC(omega=300.0, n_starts=n_starts, random_state=0).fit(*iris) for n_starts in (1, 4, 4)
+    )
+    assert excess(many) < 0.999 * excess(few)  # there is a better minimum
+    assert many.certificate_.status == "stationary" and many.certificate_.stationarity <= many.tol
+    assert many.certificate_.dual <= many.objective_
+    assert (np.diff(many.objective_history_) <= 0).all() and many.n_iter_ <= many.max_iter
+    np.testing.assert_array_equal(many.class_vectors_, again.class_vectors_)
+
+
+# -- degenerate rows ---------------------------------------------------------------------------------------
+
+
+def degenerate_rows():
+    rng = np.random.default_rng(0)
+    y = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2])  # the first class has more than half of the rows
+    even = np.arange(12) % 3
+    return {
+        "constant": (np.full((12, 2), 5.0), y),
+        "constant, even classes": (np.ones((12, 3)), even),
+        "zero": (np.zeros((12, 3)), y),
+        "one column": (rng.normal(size=(12, 1)), even),
+        "one constant column": (np.ones((12, 1)), y),
+        "one row a class": (rng.normal(size=(3, 4)), np.arange(3)),
+        "one zero row a class": (np.zeros((3, 2)), np.arange(3)),
+        "two classes": (rng.normal(size=(12, 3)), np.arange(12) % 2),
+        "two equal rows": (np.ones((2, 3)), np.arange(2)),
+        "rows with all labels": (np.repeat(rng.normal(size=(4, 3)), 3, axis=0), even),
+        "one row differs": (np.vstack([np.ones((11, 2)), [[2.0, 3.0]]]), y),
+    }
+
+
+@each_regularizer
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "precomputed"])
+@pytest.mark.parametrize("case", degenerate_rows())
+def test_degenerate_rows(case, kernel, regularizer):
+    X, y = degenerate_rows()[case]
+    X = X @ X.T if kernel == "precomputed" else X
+    for fit_intercept in (True, False):
+        for omega in (1.0, 1000.0):
+            settings = {"kernel": kernel, "regularizer": regularizer, "fit_intercept": fit_intercept, "omega": omega}
+            est = AngularSVC(max_iter=200, **settings)
+            try:
+                quietly(est, X, y)
+            except ValueError as error:
+                assert kernel == "sigmoid" and "not positive semi-definite" in str(error)
+                continue
+            assert est.predict(X).shape == y.shape and np.isfinite(est.decision_function(X)).all()
+            assert np.isfinite(est.objective_) and est.certificate_.dual <= est.objective_ + 1e-9 * abs(est.objective_)
+            assert excess(est) <= len(y) * (1 + 1e-9)
+
+
+def test_a_majority_of_constant_rows():
+    """The best machine is an offset: W = 0, a margin for the class with more than half of the rows."""
+    X, y = degenerate_rows()["constant"]
+    for kernel in ("linear", "rbf"):
+        with pytest.warns(UserWarning, match="trivial solution"):
+            est = AngularSVC(kernel=kernel).fit(X, y)
+        assert excess(est) == pytest.approx(2.0 * 5.0, rel=1e-4)
+        assert (est.predict(X) == 0).all()
+
+
+# -- far from zero -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regularizer", ["angular", "cosine"])
+def test_columns_far_from_zero(regularizer, iris):
+    X, y = iris
+    X = np.round(X * 2**20) / 2**20  # so that nothing is lost when the columns move
+    settings = {"regularizer": regularizer, "omega": 3.0, "tol": 1e-5, "random_state": 0}
+    near = AngularSVC(**settings).fit(X, y)
+    for far in 10.0 ** np.arange(1, 9):
+        est = quietly(AngularSVC(**settings), X + far, y)
+        assert est.objective_ == pytest.approx(near.objective_, rel=1e-4)
+        assert est.certificate_.status == "stationary" and est.certificate_.dual <= est.objective_
+
+
+def test_a_warm_start_knows_moved_rows(iris):
+    X, y = iris
+    warm = AngularSVC(warm_start=True, random_state=0)
+    quietly(warm, X + 1e6, y)
+    cold = warm.n_iter_
+    quietly(warm, X + 1e6, y)
+    assert warm.n_iter_ < 0.5 * cold
+    assert warm.objective_ == pytest.approx(AngularSVC(random_state=0).fit(X, y).objective_, rel=1e-3)
+
+
+# -- what a fit leaves -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("omega", [0.0, 1.0])
+def test_a_warm_machine_can_be_saved_and_paths_keep_nothing_warm(omega, iris, tmp_path):
+    est = AngularSVC(omega=omega, warm_start=True, random_state=0).fit(*iris)
+    save(est, tmp_path / "machine.pm")
+    loaded = load(tmp_path / "machine.pm")
+    np.testing.assert_array_equal(loaded.decision_function(iris[0]), est.decision_function(iris[0]))
+    assert not [name for name in vars(loaded) if name.startswith(("_warm", "_memory"))]
+    path = regularization_path(AngularSVC(random_state=0), *iris, Cs=[0.1, 1.0], param_name="omega")
+    for machine in path.machines:
+        assert not [name for name in vars(machine) if name.startswith(("_warm", "_memory"))]
+
+
+def test_a_warm_start_from_omega_0_is_not_told_that_ascent_crawls(iris, monkeypatch):
+    est = AngularSVC(omega=0.0, warm_start=True, random_state=0).fit(*iris)
+    monkeypatch.setattr(descent, "solve_exactly", lambda *_: pytest.fail("the interior point was called"))
+    est.set_params(omega=0.1).fit(*iris)
+    assert est.certificate_.status == "stationary"
+
+
+@pytest.mark.parametrize("settings", [{}, {"omega": 1000.0, "regularizer": "cosine"}, {"kernel": "rbf"}, {"n_starts": 2}])
+def test_default_fits_are_repeatable(settings, iris):
+    first, second = (quietly(AngularSVC(**settings), *iris) for _ in range(2))
+    np.testing.assert_array_equal(first.decision_function(iris[0]), second.decision_function(iris[0]))
+    assert first.objective_ == second.objective_

@@ -29,15 +29,15 @@ class Certificate:
     Attributes
     ----------
     status : str
-        "optimal" if ``gap <= tol * |primal|``, both finite; "max_iter" if the iterations ran out before; "stalled" if
-        rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not
+        "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before; "stalled"
+        if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not
         convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
         A lower bound on what `bounds` says: the optimum of F.
     gap, rel_gap : float
-        ``primal - dual``, and the same divided by ``|primal|``.
+        ``primal - dual``, and the same divided by ``|primal - constant|``.
     tol : float
         The relative gap that was asked for.
     n_iter : int
@@ -51,6 +51,8 @@ class Certificate:
         most, by a proven bound.
     bounds : str
         "optimum"; or "last convex round" of a machine that is not convex and solves one convex problem after another.
+    constant : float
+        What F has at least, whatever the data; what is relative is so to the rest. 0 but for machines with angles.
     """
 
     status: str
@@ -64,16 +66,18 @@ class Certificate:
     history: tuple[Record, ...] = ()
     stationarity: float | None = None
     bounds: str = "optimum"
+    constant: float = 0.0
 
     def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
         """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""
         dual = _uncrossed(primal, self.dual, rounding)
         gap = primal - dual
-        rel_gap = gap / max(abs(primal), 1e-300)
+        size = abs(primal - self.constant)
+        rel_gap = gap / max(size, 1e-300)
         if not math.isfinite(primal):
             status = "stalled" if self.converged else self.status
         elif self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
-            status = "stationary" if primal - self.primal <= tol * abs(primal) else "stalled"
+            status = "stationary" if primal - self.primal <= tol * size else "stalled"
         else:
             status = "optimal" if rel_gap <= tol else "stalled" if self.converged else self.status
         return replace(self, primal=primal, dual=dual, gap=gap, rel_gap=rel_gap, tol=tol, status=status)
@@ -118,6 +122,7 @@ class Ledger:
         self.n_iter = 0
         self.keeps_interrupted = False
         self.at_hand: Callable[[], Any] | None = None
+        self.constant = 0.0  # of the objective: tolerances are relative to the rest
         self._verbose = verbose
         self.label = label
         self._start = time.perf_counter()
@@ -151,12 +156,12 @@ class Ledger:
 
     @property
     def rel_gap(self) -> float:
-        return self.gap / max(abs(self.primal), 1e-300)
+        return self.gap / max(abs(self.primal - self.constant), 1e-300)
 
     @property
     def done(self) -> bool:
         """Whether the tolerance is proven; a value that is not finite proves nothing."""
-        return math.isfinite(self.gap) and self.gap <= self.tol * abs(self.primal)
+        return math.isfinite(self.gap) and self.gap <= self.tol * abs(self.primal - self.constant)
 
     def close(self, n_iter: int, status: str = "max_iter") -> Certificate:
         """The certificate; `status` is what to say if the tolerance was not reached."""
@@ -170,4 +175,5 @@ class Ledger:
             n_iter=n_iter,
             seconds=time.perf_counter() - self._start,
             history=tuple(self._history),
+            constant=self.constant,
         )

@@ -97,6 +97,7 @@ class AngularSVC(MarginClassifier):
         *,
         omega: float = 1.0,
         regularizer: str = "angular",
+        n_starts: int = 1,
         kernel: str = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -131,6 +132,7 @@ class AngularSVC(MarginClassifier):
         )
         self.omega = omega
         self.regularizer = regularizer
+        self.n_starts = n_starts
 
     def _loss(self) -> ScoreLoss:
         return CrammerSingerHinge()
@@ -139,11 +141,12 @@ class AngularSVC(MarginClassifier):
         return AnglePenalty(self.omega, self.regularizer, getattr(self, "_rank", 1), getattr(self, "_floor", 0.0))
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        return solve_apart(problem, ledger, **settings)
+        return solve_apart(problem, ledger, n_starts=self.n_starts, **settings)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         validation.not_negative("omega", self.omega, "0 is the Crammer-Singer machine, try 0.1, 1 or 10")
+        validation.whole("n_starts", self.n_starts, 1, "machines to start from; 5 finds better minima now and then")
         if self.regularizer not in REGULARIZERS:
             raise ValueError(
                 f"regularizer={self.regularizer!r} is not valid: choose one of {', '.join(map(repr, REGULARIZERS))}."
@@ -151,22 +154,24 @@ class AngularSVC(MarginClassifier):
 
     def _warm_start(self, problem: Problem) -> Any:
         """What the last fit left; the solver checks that it belongs to the same rows."""
-        return getattr(self, "_memory", None)
+        return vars(self).get("_warm")
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        self._memory = solution.notes.memory
+        if solution.notes is not None:
+            self._warm = solution.notes.memory
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)
-        penalty, W, notes = problem.penalty, solution.machine.W, solution.notes
-        assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
+        penalty, W = problem.penalty, solution.machine.W
+        assert isinstance(penalty, AnglePenalty)
         self._rank, self._floor = penalty.rank, penalty.floor
         self.angles_ = angles_between(W)
         self.min_angle_ = smallest_angle(self.angles_)
         self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
         self.uniformity_ = _uniformity(self.singular_values_)
-        self.objective_history_ = np.asarray(notes.objectives)
-        self.min_angle_history_ = np.asarray(notes.min_angles)
+        ways = solution.notes or Spread((self.objective_,), (self.min_angle_,), None, None)  # None: it was interrupted
+        self.objective_history_ = np.asarray(ways.objectives)
+        self.min_angle_history_ = np.asarray(ways.min_angles)
 
     def _shortfall(self) -> str:
         end = self.certificate_
@@ -179,11 +184,21 @@ class AngularSVC(MarginClassifier):
         )
 
     def _is_trivial(self, problem: Problem) -> bool:
-        """W = 0 is as good, or no machine is much better."""
-        penalty = problem.penalty
-        assert isinstance(penalty, AnglePenalty)
-        vanished = not self.singular_values_.any()
-        return vanished or self.certificate_.dual - penalty.least >= 0.999 * problem.trivial_value()
+        """W = 0, or no machine is much better than equal scores."""
+        return not self.singular_values_.any() or self._is_proven_trivial(problem)
+
+    def _is_proven_trivial(self, problem: Problem) -> bool:
+        end = self.certificate_
+        return end.dual - end.constant >= 0.999 * problem.trivial_value()
+
+    def _trivial_finding(self, problem: Problem) -> str:
+        if self._is_proven_trivial(problem):
+            return super()._trivial_finding(problem)
+        found = f"with C={self.C:g} and omega={self.omega:g} no machine was found that is better than W = 0"
+        end = self.certificate_
+        if end.rel_gap <= 1e-3:
+            return f"{found}, and none is by more than 0.1 %"
+        return f"{found} (objective {end.primal:.6g}); the lower bound {end.dual:.6g} does not exclude one"
 
     def _advice_if_trivial(self) -> str:
         collapse = "WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
@@ -192,6 +207,6 @@ class AngularSVC(MarginClassifier):
 
 def _uniformity(singular_values: NDArray[Any]) -> float:
     squares = np.square(singular_values)
-    if not squares.all():
+    if not squares.size or not squares.all():
         return 0.0
     return float(np.exp(np.log(squares).mean()) / squares.mean())

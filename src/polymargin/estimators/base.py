@@ -148,6 +148,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.on_interrupt = on_interrupt
 
+    _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
 
@@ -219,9 +220,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
-            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, tol=self.tol, **settings)
+            settings |= {"tol": self.tol, "representative": self._representative}
+            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings)
             self.__dict__.update(facts)
-            self._store(problem, solution, self._representative(expansion.b))
+            self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, largest)
         return self

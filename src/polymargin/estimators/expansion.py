@@ -53,6 +53,7 @@ def solve_by_kernel_dual(
     rows: Any,
     *,
     tol: float,
+    representative: Callable[[Array], Array],
     max_iter: int,
     start: WarmStart | None,
     seed: int,
@@ -75,14 +76,14 @@ def solve_by_kernel_dual(
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
             start = WarmStart(found.duals, found.b)
             ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
-            solution, expansion = solve_and_expand(
-                solve, mapped, ledger, mapping, rows, tol=tol, max_iter=left, start=start, seed=seed, **settings
-            )
+            settings |= {"tol": tol, "representative": representative, "max_iter": left, "start": start, "seed": seed}
+            solution, expansion = solve_and_expand(solve, mapped, ledger, mapping, rows, **settings)
             n_iter = solution.certificate.n_iter + max_iter - left
             return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
     support, tau = problem.signed_duals(found.duals)
     machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
-    return Solution(machine, found.duals, found.certificate), Expansion(support, tau, found.b, found.penalty, found.primal)
+    expansion = Expansion(support, tau, representative(found.b), found.penalty, found.primal)
+    return Solution(machine, found.duals, found.certificate), expansion
 
 
 def solve_and_expand(
@@ -93,6 +94,7 @@ def solve_and_expand(
     rows: Any,
     *,
     tol: float,
+    representative: Callable[[Array], Array],
     max_iter: int,
     start: WarmStart | None,
     **settings: Any,
@@ -114,26 +116,29 @@ def solve_and_expand(
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution, mapping, rows, tol)
-        sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+        b = representative(solution.machine.b)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution, b, mapping, rows, tol)
+        sparse_enough = expansion is not None and bool(
+            np.isfinite(expansion.primal) and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+        )
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
         start = WarmStart(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
-        expansion = _on_pivots(problem, best, mapping, rows, tol)
+        expansion = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)
     certificate = replace(solution.certificate, n_iter=max_iter - left)
     certificate = certificate.of_primal(expansion.primal, tol, lambda: _hidden(problem, expansion, mapping))
     return solution._replace(certificate=certificate, rounds=rounds), expansion
 
 
 def _on_support_rows(
-    problem: Problem, duals: SparseDuals, solution: Solution, mapping: KernelMap, rows: Any, tol: float
+    problem: Problem, duals: SparseDuals, solution: Solution, b: Array, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
     support, A = problem.signed_duals(duals)
     if solution.scales is not None:
         A *= solution.scales
-    mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
+    mixing = problem.penalty.mixing(solution.machine.W)
     A = A if mixing is None else A @ mixing
     if problem.penalty.fixes_sum:
         A -= A.mean(axis=1, keepdims=True)
@@ -152,9 +157,8 @@ def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
     return W
 
 
-def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
+def _on_pivots(problem: Problem, W: Array, b: Array, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
     order = np.argsort(mapping.pivots_)
-    W, b = machine.W, machine.b
     if problem.penalty.fixes_sum:
         W = W - W.mean(axis=1, keepdims=True)
     A = np.asarray(mapping.coefficients(W), dtype=np.float64)[order]

@@ -18,6 +18,7 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution, WarmStart
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
+LARGEST_P = 1000  # of finite ones
 
 
 def _has_probabilities(machine: M3SVC) -> bool:
@@ -145,6 +146,11 @@ class M3SVC(MarginClassifier):
                 f"p={self.p!r} is not valid: p must be a number of at least 1 (or np.inf); below 1 the penalty "
                 "sum_{k<l} |w_k - w_l|^p is not convex and a minimum could not be certified."
             )
+        if LARGEST_P < self.p < np.inf:
+            raise ValueError(
+                f"p={self.p!r} is not valid: a finite p may be at most {LARGEST_P}, since distances to a higher power leave the "
+                "range of doubles at the slightest step; use p=np.inf, the limit, for the exact max-min margin."
+            )
         if not isinstance(self.loss, ScoreLoss) and (not isinstance(self.loss, str) or self.loss not in LOSSES):
             raise ValueError(
                 f"loss={self.loss!r} is not valid: use {', '.join(map(repr, LOSSES))}, or an instance of a subclass of "
@@ -195,12 +201,11 @@ class M3SVC(MarginClassifier):
         solution, multipliers = solve_pairs(
             problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
         )
-        self._last_multipliers = multipliers
-        return solution
+        return solution._replace(notes=multipliers)
 
     def _warm_start(self, problem: Problem) -> Any:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
-        last = getattr(self, "_warm_machine", None)
+        last = vars(self).get("_warm")
         if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
@@ -215,16 +220,8 @@ class M3SVC(MarginClassifier):
         return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        self._warm_machine = {
-            "W": solution.machine.W,
-            "b": solution.machine.b,
-            "A": self.__dict__.get("_last_multipliers"),
-            "cost": problem.cost,
-        }
-
-    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
-        super()._store(problem, solution, offsets)
-        self.__dict__.pop("_last_multipliers", None)
+        W, b = solution.machine.W, solution.machine.b
+        self._warm = {"W": W, "b": b, "A": solution.notes, "cost": problem.cost}
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 

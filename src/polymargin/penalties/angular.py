@@ -76,25 +76,30 @@ class Angular:
 
 
 class Pairwise:
-    """A function of the cosines of all pairs of class vectors. A vector of length 0 is at right angles to all others."""
+    """A function of the cosines s of all pairs of class vectors. A vector of length 0 is at right angles to all others.
+
+    ``|s|`` has a kink at right angles, where the best angles often lie. It is the largest of ``m s`` with ``|m| <= 1``; a
+    `width` w rounds it to the largest of ``m s - w/2 (m - m')^2``. Rounded and exact values agree at an s of 0 whose
+    multiplier is m': as `multipliers` settle, kinks are met exactly by a w that is not small.
+    """
 
     smooth = False
     least = 0.0
-    width = 0.0  # of the rounded kinks: `|s|` is replaced by ``sqrt(s^2 + width^2 (1 - s^2))``
+    width = 0.0
+    multipliers: Array | float = 0.0
 
     def __init__(self, rank: int, floor: float):
         self.rank, self.floor = rank, floor
 
     def value(self, W: Array) -> float:
         S, _, pairs = self._cosines(W)
-        return self._of_sizes(self._sizes(S[pairs]))[0]
+        return self._of_cosines(S[pairs])[0]
 
     def gradient(self, W: Array) -> Array:
         """With the subgradient 0 of ``|s|`` at 0."""
         S, norms, pairs = self._cosines(W)
-        s, sizes = S[pairs], self._sizes(S[pairs])
         P = np.zeros_like(S)
-        P[pairs] = self._of_sizes(sizes)[1] * (1.0 - self.width**2) * s / np.where(sizes > 0.0, sizes, 1.0)
+        P[pairs] = self._of_cosines(S[pairs])[1]
         P += P.T
         return (W / norms) @ P / norms - W * ((P * S).sum(axis=1) / norms**2)
 
@@ -102,40 +107,62 @@ class Pairwise:
         _, norms, _ = self._cosines(W)
         return 2.0 / (len(norms) * float(np.square(norms).min())) if norms.all() else math.inf
 
+    def settle_kinks(self, W: Array) -> None:
+        """The multipliers of the rounded kinks at W are the next to be rounded about."""
+        S, _, pairs = self._cosines(W)
+        self.multipliers = self._sizes(S[pairs])[1]
+
     def _cosines(self, W: Array) -> tuple[Array, Array, tuple[NDArray[Any], ...]]:
         gram = W.T @ W
         norms = np.sqrt(gram.diagonal() + self.floor**2)
         safe = np.where(norms > 0.0, norms, 1.0)
         return np.clip(gram / np.outer(safe, safe), -1.0, 1.0), safe, np.triu_indices(len(gram), 1)
 
-    def _sizes(self, s: Array) -> Array:
-        return np.sqrt(s * s + self.width**2 * (1.0 - s * s)) if self.width else np.abs(s)
+    def _sizes(self, s: Array) -> tuple[Array, Array]:
+        """``|s|``, rounded, and the multipliers, which are its slopes."""
+        if not self.width:
+            return np.abs(s), np.sign(s)
+        m = np.clip(self.multipliers + s / self.width, -1.0, 1.0)
+        return m * s - 0.5 * self.width * (m - self.multipliers) ** 2, m
 
-    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
-        """A and its derivatives in the sizes ``|s|`` of the cosines of all pairs."""
+    def _of_cosines(self, s: Array) -> tuple[float, Array]:
+        """A and its slopes in the cosines of all pairs."""
         raise NotImplementedError
 
 
 class Cosine(Pairwise):
-    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
-        return float(sizes.mean()), np.full_like(sizes, 1.0 / sizes.size)
+    def _of_cosines(self, s: Array) -> tuple[float, Array]:
+        sizes, m = self._sizes(s)
+        return float(sizes.mean()), m / s.size
 
 
 class Incoherence(Pairwise):
-    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
-        value = math.sqrt(float(np.square(sizes).mean()))
-        return value, sizes / (sizes.size * value) if value > 0.0 else np.zeros_like(sizes)
+    """``|s| / sqrt(pairs)`` for the vector s of all cosines, whose multipliers are a vector of length 1 at most."""
+
+    def _sizes(self, s: Array) -> tuple[Array, Array]:
+        if not self.width:
+            length = float(np.linalg.norm(s))
+            return s * s / length if length > 0.0 else np.zeros_like(s), s / length if length > 0.0 else np.zeros_like(s)
+        m = self.multipliers + s / self.width
+        m = m / max(1.0, float(np.linalg.norm(m)))
+        return m * s - 0.5 * self.width * (m - self.multipliers) ** 2, m
+
+    def _of_cosines(self, s: Array) -> tuple[float, Array]:
+        sizes, m = self._sizes(s)
+        root = math.sqrt(s.size)
+        return float(sizes.sum()) / root, m / root
 
 
 class Diversity(Pairwise):
     least = -0.5 * math.pi
 
-    def _of_sizes(self, sizes: Array) -> tuple[float, Array]:
+    def _of_cosines(self, s: Array) -> tuple[float, Array]:
+        sizes, m = self._sizes(s)
         angles = np.arccos(sizes)
         mean = angles.mean()
         # next to an angle of 0 the slope of arccos is unbounded: it ends at 1e6
-        slopes = -1.0 / np.sqrt(np.maximum(1.0 - sizes * sizes, 1e-12))
-        return float(angles.var() - mean), (2.0 * (angles - mean) - 1.0) * slopes / sizes.size
+        slopes = -m / np.sqrt(np.maximum(1.0 - sizes * sizes, 1e-12))
+        return float(angles.var() - mean), (2.0 * (angles - mean) - 1.0) * slopes / s.size
 
 
 REGULARIZERS: dict[str, type[Angular] | type[Pairwise]] = {
@@ -162,6 +189,10 @@ class AnglePenalty(Penalty):
     def settle(self, rank: int, floor: float) -> None:
         """Says how many singular values can be positive, and where they are floored."""
         self.angles: Angular | Pairwise = REGULARIZERS[self.regularizer](max(1, rank), floor)
+
+    def with_omega(self, omega: float) -> AnglePenalty:
+        """The same with another weight."""
+        return AnglePenalty(omega, self.regularizer, self.rank, self.floor)
 
     @property
     def rank(self) -> int:

@@ -82,7 +82,8 @@ class PairwiseL1(Penalty):
 
     def value(self, W: Array) -> float:
         r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
-        return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
+        with np.errstate(over="ignore", under="ignore"):
+            return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
 
     def longest_vector(self, value: float) -> float:
         """At sum zero a class vector is no longer than its longest distance."""
@@ -112,16 +113,16 @@ class PairwiseL1(Penalty):
         exact = np.abs(D).sum(axis=0)
         eta = self._width(exact, blur, len(W))
         rho = np.sqrt(D * D + eta * eta)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             signs = np.where(rho > 0.0, D / rho, 0.0)
             curves = np.where(rho > 0.0, eta * eta / rho**3, 0.0)
             r = rho.sum(axis=0)
             slopes = p * r ** (p - 1.0)
             stretches = np.where(r > 0.0, p * (p - 1.0) * r ** (p - 2.0), 0.0)
-        ridge = 2.0 * self.epsilon
-        gradient = (signs * slopes) @ E.T + ridge * W
-        value = float((r**p).sum()) + self.epsilon * float((W * W).sum())
-        return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
+            value = float((r**p).sum()) + self.epsilon * float((W * W).sum())
+            ridge = 2.0 * self.epsilon
+            gradient = (signs * slopes) @ E.T + ridge * W
+            return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
 
     def _width(self, r: Array, blur: float, d: int) -> float:
         """eta for a blur: from the first W it is asked for, so that one blur is one function of W."""

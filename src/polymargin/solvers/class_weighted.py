@@ -145,7 +145,7 @@ class _Ascent:
         if self.free_intercept:  # one fixed-point iteration in both: they depend on each other
             point, step = np.r_[point, loop.centre()], np.r_[step, self._inverse_rho * loop.sums()]
         point = self._extrapolate(point, step)
-        self.scales = self.penalty.normalised(np.exp(point[:c]))
+        self.scales = self.penalty.scales_at(point[:c])
         loop.rescale(self.scales, squares)
         self._drift += float(np.abs(np.log(self.scales / before)).max())
         if self.free_intercept:

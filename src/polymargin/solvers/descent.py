@@ -2,9 +2,8 @@
 
 Each step minimises the convex model of ``shifted.py`` at the current machine, as far as pays; the hinge stays exact. A step
 is taken only if F falls by a fair part of what the model says, else theta grows. So F never rises. It ends when a proven
-bound says how little the model promises: with a smooth P ``1 + theta`` (at most 100) times the promise, which bounds what
-the model promises without its proximal term, must be at most ``tol`` times F. A P with rounded kinks (``|cos|`` at a right
-angle) needs a theta as large as they are sharp; there the promise itself is measured.
+bound says how little the model promises: ``1 + theta`` (at most 100) times the promise, which bounds what
+the model promises without its proximal term, must be at most ``tol`` times F less its constant, the least P.
 
 Small problems have two ways out when the dual loop crawls: the interior point solves the models, and Newton's method on
 the face they identify jumps to the end. What it finds is taken only if it is better and proven to be stationary. Wide
@@ -40,7 +39,7 @@ LARGEST = 1e12  # theta, relative to its first value
 
 
 class Descent(NamedTuple):
-    """Where the descent ended. `stationarity` is the decrease that the last model promised, relative to F."""
+    """Where the descent ended. `stationarity` is what the last model promised, relative to F less its constant."""
 
     machine: Machine
     duals: SparseDuals | None
@@ -217,6 +216,8 @@ class _State:
         near = self.crawls or (self.tol < NEAR and self.last_gain <= NEAR)
         if self.duals is None or not near or not affordable(self.problem, self.penalty):
             return False
+        if not np.isfinite(self.penalty.angles.curvature(self.machine.W)):  # singular, and no floor
+            return False
         self.steps += 1
         if self.steps < self.next_jump and not self.crawls:
             return False
@@ -236,10 +237,10 @@ class _State:
     def _tangent(self, machine: Machine) -> tuple[Tangent, float, float]:
         """The model at a machine, the size of F, and the promise at which the machine counts as stationary."""
         value = self.value if machine is self.machine else self.penalty.apart(machine.W)
-        scale = max(abs(machine.primal), machine.primal - value)
+        scale = machine.primal - self.penalty.least  # F without its constant
         tangent = Tangent(machine, value, self.penalty.pull(machine.W), self.theta)
         # what the model without its proximal term promises is at most kappa times as much
-        factor = min(tangent.kappa, HEAVIEST) if self.penalty.angles.smooth else 1.0
+        factor = min(tangent.kappa, HEAVIEST)
         return tangent, scale, self.tol * scale / factor
 
     def _take(self, tried: Attempt, gain: float) -> bool:

@@ -300,7 +300,7 @@ def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
     if primal < best.primal or best.V is None:  # the first may be beyond all numbers
         best.primal, best.V, best.V_tau = primal, V.copy(), tau
     Z, dual = _dual(rows, block, tau, best.V, best.primal)
-    if dual > best.dual:
+    if dual > best.dual or best.tau is None:
         best.dual, best.tau = dual, tau
     Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
     return Z

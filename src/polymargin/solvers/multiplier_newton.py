@@ -145,7 +145,7 @@ class _Multipliers:
         penalty = self.problem.penalty
         if isinstance(penalty, BlockNorm):
             step = penalty.log_step(self._scales, class_norms(self._V[: self._design.r]))
-            self._scales = penalty.normalised(np.exp(self._extrapolate(np.log(self._scales), step)))
+            self._scales = penalty.scales_at(self._extrapolate(np.log(self._scales), step))
 
     # -- one round --------------------------------------------------------------------------------------------------
 

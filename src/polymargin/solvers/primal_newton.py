@@ -78,6 +78,12 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
     best, best_V = np.inf, V
     status, mark, mark_best, waited, n_iter = "max_iter", np.inf, np.inf, 0, 0
     largest = penalty.largest(V[: design.r], BLUR * losses.value(S))
+
+    def at_hand() -> Machine:
+        W, b = design.machine(best_V)
+        return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), best)
+
+    ledger.at_hand = at_hand
     while True:
         blur = BLUR * (ledger.gap if np.isfinite(ledger.gap) else losses.value(S))
         value, T, curvature = losses.at(S)
@@ -109,9 +115,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
             break
         V, S, n_iter = V + a * D, S + a * dS, n_iter + 1
         rough.take(a)
-    W, b = design.machine(best_V)
-    W -= W.mean(axis=1, keepdims=True)
-    return Solution(Machine(W, b - b.mean(), best), None, ledger.close(max(1, n_iter), status))
+    return Solution(at_hand(), None, ledger.close(max(1, n_iter), status))
 
 
 def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, b: Array) -> Array:

@@ -52,7 +52,7 @@ def look_at_rows(problem: Problem) -> Rows:
         first = X[[0]].astype(np.float64)
         mixtures -= np.outer(first.toarray() if sparse.issparse(X) else first, total)
     U, s, _ = np.linalg.svd(mixtures, full_matrices=False)
-    kept = (s > _RANK_TOL[X.dtype] * s[0]) & (s > 0.0)
+    kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > 0.0)
     fingerprint = np.array([mixtures[:, 0].sum(), np.abs(mixtures).sum(), n])
     mean *= float(problem.fit_intercept) / float(problem.cost.sum())
     return Rows(np.ascontiguousarray(U[:, kept]), _heading(problem, mean), fingerprint)
@@ -133,6 +133,24 @@ def _across(W: Array, rows: Rows) -> Array | None:
     sizes = np.linalg.norm(rest, axis=0)
     pick = 0 if size > 0.0 and sizes[0] > 1e-6 else int(sizes.argmax())
     return np.asarray(rest[:, pick] / sizes[pick]) if sizes[pick] > 1e-6 else None
+
+
+def random_machine(problem: Problem, size: float, rng: np.random.Generator) -> Machine:
+    """A random mixture of the rows, of their differences if the intercept is free, of a given size; no offsets."""
+    W, total = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
+    mean = np.zeros(problem.n_features)
+    for block, _ in _blocks(problem):
+        mixing = rng.standard_normal((block.shape[0], problem.n_classes))
+        W += block.T @ mixing
+        total += mixing.sum(axis=0)
+        mean += np.asarray(block.sum(axis=0)).ravel() / problem.n_rows
+    if problem.fit_intercept:
+        W -= np.outer(mean, total)
+    W *= size / max(float(np.linalg.norm(W)), 1e-300)
+    b = np.zeros(problem.n_classes)
+    if problem.fit_intercept:
+        b -= mean @ W
+    return Machine(W, b, np.inf)
 
 
 def canonical(machine: Machine, rows: Rows) -> Machine:

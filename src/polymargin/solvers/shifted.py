@@ -32,6 +32,7 @@ from polymargin.solvers.flows import balancing_factors
 from polymargin.solvers.multiplier_newton import multiplier_newton
 
 _BLOCK = 1024  # rows
+_REACH = 0.01  # of an offset in one proximal step, if all duals pull
 
 Array = NDArray[np.float64]
 
@@ -108,7 +109,9 @@ class ShiftedLoop:
         constant = (tangent.constant + self._surplus) / kappa
         if problem.fit_intercept:
             self._means, mean_square = centre_and_spread(problem.X)
-            self._inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
+            usual = 0.2 * mean_square if mean_square > 0.0 else 1.0
+            # a large theta makes costs and with them duals small, but must not make offsets slow
+            self._inverse_rho = max(usual, _REACH / float(self._cost.sum()))
             self._loop.start_intercept(self._means, self._inverse_rho)
         self._loop.set_base(tangent.base, constant)
         if duals is not None:
@@ -168,10 +171,11 @@ def solve_by_newton(
 ) -> tuple[Attempt, int]:
     """The same by Newton's method with multipliers, from these duals; less accurate if too many of them are free."""
     kappa, base, (W, b, _) = tangent.kappa, tangent.base, tangent.machine
-    ledger = Ledger(tangent.relative(accuracy))
+    model = replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm())
+    ledger = Ledger(tangent.relative(accuracy), rounding=model.rounding_at)
     so_far = Solution(Machine(W - base, b, np.inf), duals._replace(values=duals.values / kappa), ledger.close(0))
     found = multiplier_newton(
-        replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm()),
+        model,
         ledger,
         max_iter,
         so_far,
