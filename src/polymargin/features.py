@@ -394,9 +394,10 @@ def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
     mean = float((share @ X).sum())
     if not sparse.issparse(X):
         steps = (slice(start, start + _TILE) for start in range(0, n, _TILE))
-        return float(sum(share[part] @ np.square(X[part] - mean).sum(axis=1, dtype=np.float64) for part in steps))
+        return float(sum(share[part] @ np.square(np.subtract(X[part], mean, dtype=np.float64)).sum(axis=1) for part in steps))
     counts = np.diff(X.indptr)
-    return float(np.repeat(share, counts) @ np.square(X.data - mean)) + float(share @ (d - counts)) * mean**2
+    squares = np.square(np.subtract(X.data, mean, dtype=np.float64))  # the mean of float32 entries need not be one
+    return float(np.repeat(share, counts) @ squares) + float(share @ (d - counts)) * mean**2
 
 
 def _check_matrix(K: Any) -> None:
