@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     budget: int  # row visits in all
     seed: int
     n_threads: int
+    reach: float | None = None  # norm of the longest row, if it is known
 
 
 class Seen(NamedTuple):
@@ -94,7 +95,7 @@ class Ascent:
         self._point: Point | None = None  # the machine of the last Newton step
         # short rounds pay where coordinate ascent does the work
         self.restless = not self._prompt and not is_small(problem) and not problem.fit_intercept
-        self._reach = largest_norm(problem.X)
+        self._reach = largest_norm(problem.X) if settings.reach is None else settings.reach
         self._prepare(problem)
         if start is not None:
             self.loop.set_duals(*start.duals)

@@ -30,7 +30,7 @@ from polymargin.solvers.band_interior import InteriorSteps
 from polymargin.solvers.band_rounds import INNER, Descent, descending_rounds, restless_rounds
 from polymargin.solvers.band_starts import Steps, best_start, pace
 from polymargin.solvers.dual_ascent import Solution, WarmStart
-from polymargin.solvers.far_columns import Shifted, near_zero
+from polymargin.solvers.far_columns import Shifted, largest_norm, near_zero
 from polymargin.solvers.paper_rounds import paper_rounds
 
 
@@ -76,6 +76,7 @@ def _as_given(solution: Solution, shifted: Shifted, problem: Problem) -> Solutio
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: WarmStart | None) -> Solution:
+    settings = settings._replace(reach=largest_norm(problem.X))
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()
