@@ -393,8 +393,9 @@ def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
     share = np.full(n, 1.0 / (n * d)) if sample_weight is None else sample_weight / (sample_weight.sum() * d)
     mean = float((share @ X).sum())
     if not sparse.issparse(X):
-        steps = (slice(start, start + _TILE) for start in range(0, n, _TILE))
-        return float(sum(share[part] @ np.square(np.subtract(X[part], mean, dtype=np.float64)).sum(axis=1) for part in steps))
+        parts = (slice(start, start + _TILE) for start in range(0, n, _TILE))
+        squares = (np.square(np.subtract(X[part], mean, dtype=np.float64)).sum(axis=1) for part in parts)
+        return float(share @ np.concatenate(list(squares)))
     counts = np.diff(X.indptr)
     squares = np.square(np.subtract(X.data, mean, dtype=np.float64))  # the mean of float32 entries need not be one
     return float(np.repeat(share, counts) @ squares) + float(share @ (d - counts)) * mean**2
