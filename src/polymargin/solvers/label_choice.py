@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
-from polymargin.solvers.dual_ascent import Solution, WarmStart
+from polymargin.penalties import ZeroSumNorm
+from polymargin.solvers.design import far_centre
+from polymargin.solvers.dual_ascent import Machine, Solution, WarmStart
 from polymargin.solvers.label_ascent import label_ascent
 
 _LARGEST_STEP = 2e10  # operations of one interior-point step
@@ -25,7 +30,25 @@ def solve_labels(
     n_threads: int = 1,
     start: WarmStart | None = None,
 ) -> Solution:
-    """Solves `problem` to ``ledger.tol``."""
+    """Solves `problem` to ``ledger.tol``.
+
+    Class vectors of sum zero do not feel a shift of all rows: there, columns far from 0 are centred first.
+    """
+    settings: dict[str, Any] = {"max_iter": max_iter, "seed": seed, "n_threads": n_threads}
+    centre = far_centre(problem.X) if isinstance(problem.penalty, ZeroSumNorm) else None
+    if centre is None:
+        return _solve(problem, ledger, start=start, **settings)
+    near = replace(problem, X=problem.X - centre)
+    if start is not None:
+        start = start._replace(b=start.b + centre @ near.penalty.minimizer(near.class_sums(start.duals.values)))
+    solution = _solve(near, ledger, start=start, **settings)
+    W, b, primal = solution.machine
+    return solution._replace(machine=Machine(W, b - centre @ W, primal))
+
+
+def _solve(
+    problem: LabelProblem, ledger: Ledger, *, max_iter: int, seed: int, n_threads: int, start: WarmStart | None
+) -> Solution:
     patience = min(max_iter, _patience(problem))
     solution = label_ascent(problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start)
     left = max_iter - solution.certificate.n_iter
