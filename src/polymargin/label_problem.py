@@ -112,17 +112,16 @@ class LabelProblem:
         """D at the best multiple of the repaired duals: a lower bound from any ``0 <= a <= u``.
 
         `primal` is F of any machine. What rounding may hide is taken off, so that the bound is one: in the sums of rows, in
-        the balance of the duals, and in the losses that `primal` adds up for the pairs that matter. All of it is in the scale
-        of ``|x| |w|``: it is felt where columns lie far from 0, or where F is tiny beside the costs.
+        the balance of the duals, and in values of F (a machine a hair longer than one whose scores seem to be 1 has them, and
+        costs so much more). All of it is in the scale of ``|x| |w|``: it is felt where columns lie far from 0.
         """
         a = self.repaired(a)
         total, Z = float(a.sum()), self.class_sums(a)
         conjugate = self._conjugate_of(Z, a)
         t = min(1.0, total / (2.0 * conjugate)) if conjugate > 0.0 else 1.0
         lengths = np.sqrt(np.square(t * self.penalty.minimizer(Z)).sum(axis=0))[self.y.labels] * self.row_norms[self.pair_rows]
-        matter = a > 1e-9 * a.max(initial=0.0)
-        hidden = float(self.cost[matter] @ (1.0 + lengths[matter])) + _SUMMED * t * float(a @ (1.0 + lengths))
-        return t * total - t * t * conjugate - _EPS * hidden - t * self._price_of_imbalance(a, primal)
+        hidden = _SUMMED * _EPS * float(a @ (1.0 + lengths))
+        return t * (total - t * conjugate - hidden - self._price_of_imbalance(a, primal))
 
     def _price_of_imbalance(self, a: Array, primal: float) -> float:
         """What duals whose B_k differ by r may claim too much: ``<r, b>`` of the best b, at most half ``|r|_1`` times its range.
