@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 1 << 20  # entries of X or scores converted at a time
 _EPS = float(np.finfo(np.float64).eps)
+_SUMMED = 8.0  # roundings in a sum of many numbers, usually far less
 
 
 class Pairs(NamedTuple):
@@ -128,26 +129,75 @@ class LabelProblem:
         """D of duals with equal B_k."""
         return float(a.sum()) - self._conjugate(a)
 
-    def bound(self, a: Array) -> float:
+    def bound(self, a: Array, primal: float = np.inf) -> float:
         """D at the best multiple of the repaired duals: a lower bound from any ``0 <= a <= u``.
 
-        The loss of a pair with a score of 1 is known to rounding only: what `primal` may miss for the pairs that matter is
-        taken off the bound. It is felt on badly scaled data only, where F is tiny beside the costs.
+        `primal` is F of any machine. What rounding may hide is taken off, so that the bound is one: in the sums of rows, in
+        the balance of the duals, and in values of F (a machine a hair longer than one whose scores seem to be 1 has them,
+        and costs so much more). All of it is in the scale of ``|x| |w|``: it is felt where columns lie far from 0.
         """
         a = self.repaired(a)
-        total, conjugate = float(a.sum()), self._conjugate(a)
+        total, Z = float(a.sum()), self.class_sums(a)
+        conjugate = self._conjugate_of(Z, a)
         t = min(1.0, total / (2.0 * conjugate)) if conjugate > 0.0 else 1.0
-        margins = _EPS * float(self.cost[a > 1e-9 * a.max(initial=0.0)].sum())
-        return t * total - t * t * conjugate - margins - self._rounding_of_sums(t * total, t * t * conjugate)
+        norms = np.sqrt(np.square(t * self.penalty.minimizer(Z)).sum(axis=0))
+        lengths = norms[self.y.labels] * self.row_norms[self.pair_rows]
+        hidden = _SUMMED * _EPS * float(a @ (1.0 + lengths))
+        return t * (total - t * conjugate - hidden - self._price_of_imbalance(a, primal))
 
-    def _rounding_of_sums(self, total: float, conjugate: float) -> float:
-        """What sums of long rows that nearly cancel may hide in the conjugate."""
-        curvature = max(self.penalty.coupling(self.n_classes))
-        error = 4.0 * _EPS * total * self.longest_row * np.sqrt(curvature)
-        return float(error * (error + np.sqrt(2.0 * conjugate)))
+    def _price_of_imbalance(self, a: Array, primal: float) -> float:
+        """What duals whose B_k differ by r may claim too much: ``<r, b>`` of the best b, at most ``|r|_1 / 2`` its range.
+
+        The members of class k lose F at most, so ``b_k >= 1 - F / U_k - |w_k| |x_k|`` of their mean row, and
+        ``1/2 mu |W|^2 <= F`` with the least eigenvalue mu of R's Hessian. The sum of b bounds it from above.
+        """
+        away = np.abs(self.balance(a) - self.balance(a).mean())
+        away += _SUMMED * _EPS * np.bincount(self.y.labels, a, self.n_classes)
+        F = min(primal, self._trivial_value)
+        lowest = 1.0 - F / self._capacity[0] - np.sqrt(2.0 * F / self._least_curvature) * self._mean_member_norms
+        total = 0.0 if self.gamma_b is None else float(np.sqrt(F / self.gamma_b))
+        highest = total - (lowest.sum() - lowest)
+        return 0.5 * float(away.sum()) * max(0.0, float(highest.max() - lowest.min()))
+
+    @cached_property
+    def _trivial_value(self) -> float:
+        return self.trivial_value()
+
+    @property
+    def _least_curvature(self) -> float:
+        coupling = self.penalty.coupling(self.n_classes)
+        return 1.0 / max(coupling.scale, coupling.common)
+
+    @cached_property
+    def _mean_member_norms(self) -> Array:
+        """At least the norm of the mean row of each class's members."""
+        members = self.y.signs > 0.0
+        weighted = np.bincount(
+            self.y.labels[members], (self.cost * self.row_norms[self.pair_rows])[members], self.n_classes
+        )
+        return np.asarray(weighted / self._capacity[0])
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """Lengths of the rows."""
+        if sparse.issparse(self.X):
+            squares = np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
+        else:
+            squares = np.concatenate(
+                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows, _ in self._blocks()]
+            )
+        return np.asarray(np.sqrt(squares))
+
+    def feasible(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """The machine with the sums of weights and offsets that are kept at zero: rounding moves them."""
+        W = W - W.mean(axis=1, keepdims=True) if self.penalty.fixes_sum else W
+        return W, b - b.mean() if self.gamma_b is None else b
 
     def _conjugate(self, a: Array) -> float:
-        value = self.penalty.conjugate(self.class_sums(a))
+        return self._conjugate_of(self.class_sums(a), a)
+
+    def _conjugate_of(self, Z: Array, a: Array) -> float:
+        value = self.penalty.conjugate(Z)
         if self.gamma_b is not None:
             m = float(self.balance(a).mean())
             value += m * m / (4.0 * self.gamma_b)
@@ -184,8 +234,8 @@ class LabelProblem:
         """Moves the duals of each class by the same part of their room, such that B_k becomes m or the room is used up."""
         missing = m - self.balance(a)
         total = np.bincount(self.y.labels, weights=room, minlength=self.n_classes)
-        used = np.bincount(self.y.labels, weights=a, minlength=self.n_classes)
-        missing[np.abs(missing) <= 1e-14 * used] = 0.0  # rounding: duals at their bounds stay there
+        added = np.bincount(self.y.labels, a, self.n_classes)
+        missing[np.abs(missing) <= _SUMMED * _EPS * added] = 0.0  # rounding of the sum: duals at their bounds stay there
         part = np.clip(missing / np.where(total > 0.0, total, np.inf), -1.0, 1.0)
         return np.clip(a + self.y.signs * room * part[self.y.labels], 0.0, self.cost)
 

@@ -53,8 +53,12 @@ class CrossEntropy(ScoreLoss):
     score_kernel = "softmax"
 
     def value(self, S: Array, y: Classes) -> Array:
-        top = S.max(axis=1)
-        return np.log(np.exp(S - top[:, None]).sum(axis=1)) + top - S[np.arange(len(y)), y]
+        own, others = own_and_others(S, y)
+        D = np.where(others, S - own, -np.inf)
+        top = np.maximum(D.max(axis=1), 0.0)
+        rest = np.exp(D - top[:, None]).sum(axis=1)
+        # a loss far below 1 keeps its digits: log(1 + rest) and a difference of scores would have none of them
+        return np.where(top > 0.0, top + np.log(np.exp(-top) + rest), np.log1p(rest))
 
     def gradient(self, S: Array, y: Classes) -> Array:
         G = softmax(S)

@@ -116,9 +116,10 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     ledger.at_hand = lambda: so_far.machine
 
     def note(primal: float, dual: float) -> None:
+        """Bounds only: the values are those of coordinates that are rounded on the way back to X."""
         nonlocal n_iter
         n_iter += 1
-        ledger.add(primal, dual, n_iter)
+        ledger.add(np.inf, dual, n_iter)
 
     result = interior_point(
         problem.X.astype(np.float64, copy=False),

@@ -105,6 +105,18 @@ class Design:
             V[self.r] = b + self.mean @ V[: self.r]
         return V
 
+    def score_scale(self, W: Array) -> Array:
+        """``|x_i| max_k |w_k|``: the numbers whose rounding the scores of each row have."""
+        return self._row_norms * float(np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0)))
+
+    @cached_property
+    def _row_norms(self) -> Array:
+        if sparse.issparse(self.X):
+            squares = np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
+        else:
+            squares = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
+        return np.asarray(np.sqrt(squares) + float(np.sqrt(self.mean @ self.mean)))
+
     @cached_property
     def mean_square(self) -> float:
         """Mean of the squared lengths of the rows."""

@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+_BALANCED = 1e-12  # of the total flow: more than rounding leaves
+
+
 def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
     """Factors ``(c, c)`` that turn the flows into a circulation.
 
     Edges between strong components cannot be part of a circulation and get the factor 0. Inside a component
     ``sum_yl f_yl exp(u_y - u_l)`` is convex in u and its stationarity is the balance: a damped Newton iteration.
-    What rounding leaves unbalanced is below 1e-14 of the total flow.
+    What rounding leaves unbalanced is below 1e-14 of the total flow, usually. Flows that differ by more decades than a
+    double has may defy it: all factors are 0 then, which proves nothing, but nothing false.
     """
     same = _same_component(flows)
     kept = np.where(same, flows, 0.0)
@@ -35,13 +39,19 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
             break
         # a constant may be added to u in every component: pin it without changing the step
         hessian = np.diag(out_flow + in_flow) - scaled - scaled.T + same / len(kept)
-        step = np.linalg.solve(hessian, -excess)
+        try:
+            step = np.linalg.solve(hessian, -excess)
+        except np.linalg.LinAlgError:
+            return np.zeros_like(flows)
         longest = np.abs(step).max()
         u += step / max(1.0, longest)
         if longest <= 1e-15:
             break
-    with np.errstate(over="ignore"):
-        return np.where(kept > 0.0, np.exp(u[:, None] - u), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        factors = np.where(kept > 0.0, np.exp(u[:, None] - u), 0.0)
+        scaled = kept * factors
+        unbalanced = np.abs(scaled.sum(axis=1) - scaled.sum(axis=0)).max()
+    return factors if unbalanced <= _BALANCED * scaled.sum() else np.zeros_like(flows)
 
 
 def balanced_duals(A: Array, y: NDArray[np.int32]) -> Array:

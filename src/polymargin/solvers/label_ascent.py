@@ -18,6 +18,7 @@ from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDu
 
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a second look
 _EPOCHS = 10  # between moves of the centre
+_MOVED = 1e-12  # of weights and offsets: the loop's own loss is then theirs
 
 
 def label_ascent(
@@ -37,16 +38,18 @@ def label_ascent(
     def look() -> None:
         """The true gap of the machine at hand."""
         nonlocal best
-        W, b = loop.weights(), loop.offsets()
+        found = loop.weights(), loop.offsets()
+        W, b = problem.feasible(*found)
+        moved = any(np.abs(new - old).max() > _MOVED * np.abs(old).max() for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(n_threads) + problem.penalty_value(W, b)
-        if problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):  # the loop centres rows, which may cancel
+        if moved or problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):  # centred rows may cancel in the loop
             primal = problem.primal(W, b)
-        ledger.add(primal, problem.bound(loop.duals()), loop.visits // n)
+        ledger.add(primal, problem.bound(loop.duals(), primal), loop.visits // n)
         if best is None or primal < best.primal:
             best = Machine(W, b, primal)
 
     def at_hand() -> Machine:
-        W, b = loop.weights(), loop.offsets()
+        W, b = problem.feasible(loop.weights(), loop.offsets())
         return Machine(W, b, problem.primal(W, b))
 
     ledger.at_hand = at_hand

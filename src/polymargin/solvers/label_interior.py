@@ -52,9 +52,9 @@ def label_interior(problem: LabelProblem, ledger: Ledger, *, max_iter: int, so_f
             break
         at = step
         n_iter += 1
-        W, b = system.machine(at.theta)
+        W, b = problem.feasible(*system.machine(at.theta))
         primal, a = problem.primal(W, b), problem.repaired(at.a)
-        ledger.add(primal, problem.bound(a), before + n_iter)
+        ledger.add(primal, problem.bound(a, primal), before + n_iter)
         if primal < best.primal:
             best = Machine(W, b, primal)
         duals = SparseDuals(problem.y.starts, problem.y.labels, a)

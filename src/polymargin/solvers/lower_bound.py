@@ -12,13 +12,17 @@ from polymargin.solvers.design import Design
 Array = NDArray[np.float64]
 
 
-def lower_bound(penalty: Any, model: Any, design: Design, gradient: Array, linear: float, longest: float) -> float:
+def lower_bound(
+    penalty: Any, model: Any, design: Design, gradient: Array, linear: float, longest: float, hidden: float = 0.0
+) -> float:
     """The best bound along the ray of the given derivatives.
 
     For derivatives T of the weighted losses that are feasible for ``0 <= t <= longest``, with ``gradient = Z'T`` (stacked)
     and ``linear <= -sum_i u_i loss*(T_i / u_i)``, and a loss that is nowhere negative,
 
         D(t) = t linear - R*(-t X'T) - offsets*(t sum_i T_i)     is a lower bound for every t in [0, longest].
+
+    `hidden` is what rounding may hide in these sums and in the values they are compared with: it is taken off.
     """
     r = design.r
     sums = gradient[r] if design.fit_intercept else np.zeros(gradient.shape[1])
@@ -33,7 +37,7 @@ def lower_bound(penalty: Any, model: Any, design: Design, gradient: Array, linea
 
     with np.errstate(over="ignore", invalid="ignore"):
         t = min(_best_on_ray(linear, ray.power, ray.exponent, ray.square + offsets), ray.longest, longest)
-        return max(0.0, value(t), value(min(1.0, longest)))
+        return max(0.0, max(value(t), value(min(1.0, longest))) - hidden)
 
 
 def _best_on_ray(linear: float, power: float, exponent: float, square: float) -> float:

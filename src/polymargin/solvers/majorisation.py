@@ -48,11 +48,11 @@ def majorisation(
     eps, best, n_iter, status = 1.0, None, 0, "max_iter"
     ledger.at_hand = lambda: best
     while True:
-        W, b = system.machine(theta)
+        W, b = problem.feasible(*system.machine(theta))
         h = 1.0 - signs * system.scores(theta)
         z = np.sqrt(h * h + eps * eps)
         primal, a = problem.primal(W, b), 0.5 * cost * (1.0 + h / z)
-        ledger.add(primal, problem.bound(a), n_iter)
+        ledger.add(primal, problem.bound(a, primal), n_iter)
         if best is None or primal < best.primal:
             best = Machine(W, b, primal)
         if history is not None:

@@ -26,6 +26,8 @@ from polymargin.solvers.lower_bound import lower_bound
 Array = NDArray[np.float64]
 
 _FAR = 10.0  # times the worth of the multipliers
+_EPS = float(np.finfo(np.float64).eps)
+_ROUNDINGS = 4.0
 _RELATIVE = 1e-9  # of the largest multiplier: below it is none
 
 
@@ -106,8 +108,14 @@ class PairIterate:
 
     def _bound(self, A: Array, model: Any, pulls: Array | None = None) -> float:
         gradient = -(self.pulls(A) if pulls is None else pulls)
-        longest = 1.0 / max(float((A.max(axis=1) / self.cost).max()), 1e-300)
-        return lower_bound(self.problem.penalty, model, self.design, gradient, float(A.sum()), longest)
+        longest, sums = 1.0 / max(float((A.max(axis=1) / self.cost).max()), 1e-300), A.sum(axis=1)
+        hidden = self._rounding(model.W, sums)
+        return lower_bound(self.problem.penalty, model, self.design, gradient, float(sums.sum()), longest, hidden)
+
+    def _rounding(self, W: Array, sums: Array) -> float:
+        """What rounding hides in the pulls, and in the values: a machine a hair longer than one whose margins seem to be 1
+        has them, and costs so much more."""
+        return _ROUNDINGS * _EPS * float(sums @ (1.0 + self.design.score_scale(W)))
 
     def pulls(self, A: Array) -> Array:
         """``Z' tau`` of the centred rows, stacked like the unknowns."""

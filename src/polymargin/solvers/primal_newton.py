@@ -30,6 +30,7 @@ BLUR = 0.05  # of the open gap
 ENOUGH = 0.1  # of the decrease that the slope promises: across a kink, whole steps fall forth and back
 TO_BOUNDARY = 0.99
 EPS = float(np.finfo(float).eps)
+_ROUNDINGS = 4.0  # in each of many numbers that are summed: what they may hide is taken off the bound
 PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
 
 
@@ -47,13 +48,21 @@ class _Losses:
         self.loss, self.y, self.cost = problem.loss, problem.y, problem.cost
         shape = problem.n_rows, problem.n_classes
         self.kernel = getattr(native, self.loss.score_kernel) if self.loss.score_kernel else None
-        self.T, self.W = np.empty(shape), np.empty(shape)
+        self.T, self.W, self.each = np.empty(shape), np.empty(shape), np.arange(shape[0])
         self.classes = [np.flatnonzero(problem.y == k) for k in range(shape[1])] if self.kernel else []
 
     def value(self, S: Array) -> float:
         if self.kernel is not None:
-            return float(self.kernel(S, self.y, self.cost, self.T, self.W))
+            value = float(self.kernel(S, self.y, self.cost, self.T, self.W))
+            return value if self.loss.score_kernel != "softmax" else self._cross_entropy(S)
         return float(self.cost @ np.asarray(self.loss.value(S, self.y), dtype=np.float64))
+
+    def _cross_entropy(self, S: Array) -> float:
+        """``-u log P`` of the own classes from the others' probabilities: 1 - P of the kernel has lost what is left."""
+        missed = -self.T[self.each, self.y] / self.cost
+        right = missed < 0.5
+        rest = self.cost[~right] @ self.loss.value(S[~right], self.y[~right])
+        return float(-(self.cost[right] @ np.log1p(-missed[right])) + rest)
 
     def at(self, S: Array) -> tuple[float, Array, Curvature]:
         value = self.value(S)
@@ -69,7 +78,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
     """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
     rotate = problem.penalty.rotation_invariant and start is None
     design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
-    losses, penalty, each = _Losses(problem), problem.penalty, np.arange(problem.n_rows)
+    losses, penalty = _Losses(problem), problem.penalty
     V = np.zeros((design.n_unknowns, problem.n_classes))
     if start is not None:
         V[: design.r] = start.W
@@ -94,8 +103,9 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
         if primal < best:
             best, best_V = primal, V
         gradient = design.adjoint(T)
-        linear = value - float(np.vdot(T, S - S[each, problem.y][:, None]))  # sum_k T_ik = 0: only differences count
-        ledger.add(best, lower_bound(penalty, model, design, gradient, linear, 1.0), max(1, n_iter))
+        pulled = float(np.vdot(T, S - S[losses.each, problem.y][:, None]))  # sum_k T_ik = 0: only differences count
+        hidden = _ROUNDINGS * EPS * (value + abs(pulled) + float(np.abs(T).sum(axis=1) @ design.score_scale(W)))
+        ledger.add(best, lower_bound(penalty, model, design, gradient, value - pulled, 1.0, hidden), max(1, n_iter))
         waited += 1
         if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
             mark, mark_best, waited = min(mark, ledger.gap), best, 0
