@@ -30,25 +30,26 @@ class BorderedSystem:
         border = np.concatenate([pairs[0], stretched[0]])
         weights = np.concatenate([pairs[1], stretched[1]])
         self._shape, self._n_pairs = border.shape[1:], len(pairs[1])
-        border = border.reshape(len(border), -1)
-        first, last = len(B), len(B) + len(border)
-        M = np.zeros((last + 1, last + 1))
-        M[:first, :first] = B
-        # lengths of 1 make the pivots comparable
+        # unknowns in units of their own curvature, rows of the border of length 1: pivots are then comparable
+        self._units = 1.0 / np.sqrt(np.maximum(B.diagonal(), 1e-300))
+        border = border.reshape(len(border), -1) * self._units
         self._lengths = lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", border, border), 1e-300))
+        first, last, stretches = len(B), len(B) + len(border), len(B) + self._n_pairs
+        M = np.zeros((last + 1, last + 1))
+        M[:first, :first] = B * self._units * self._units[:, None]
         M[first:last, :first] = border / lengths[:, None]
         M[:first, first:last] = M[first:last, :first].T
         each = np.arange(first, last)
         M[each, each] = -1.0 / (weights * lengths**2)
-        M[-1, -1] = 0.0 if len(stretched[1]) else 1.0
-        M[-1, first + len(pairs[1]) : last] = -1.0 / lengths[len(pairs[1]) :]
-        M[first + len(pairs[1]) : last, -1] = M[-1, first + len(pairs[1]) : last]
+        M[-1, stretches:last] = M[stretches:last, -1] = -1.0 / lengths[self._n_pairs :]
+        M[-1, -1] = 0.0 if last > stretches else 1.0
         self._factor = lu_factor(M, overwrite_a=True, check_finite=False)
 
     def solve(self, G: Array) -> tuple[Array, Array, Array]:
         """D for the right-hand side G, both stacked like the unknowns, and the pulls a and m of pairs and stretches."""
         right = np.zeros(len(self._factor[1]))
-        right[: G.size] = G.T.ravel()
+        right[: G.size] = G.T.ravel() * self._units
         found = lu_solve(self._factor, right, check_finite=False)
         pulls = found[G.size : -1] / self._lengths
-        return found[: G.size].reshape(self._shape).T, pulls[: self._n_pairs], pulls[self._n_pairs :]
+        D = (found[: G.size] * self._units).reshape(self._shape).T
+        return D, pulls[: self._n_pairs], pulls[self._n_pairs :]

@@ -206,6 +206,8 @@ def _step(now: _Interior, model: Any) -> bool:
         return False
     native.take_step(now.y, mu, *now.pairs, dS, dS_predictor, a, a)
     now.V = now.V + a * D
+    if system.rounds_scores:
+        now.S = design.scores(now.V)
     if largest is not None:
         largest.take(a)
     now.mu = sums / now.n_products

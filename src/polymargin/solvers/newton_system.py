@@ -180,6 +180,11 @@ class NewtonSystem:
             S[rows, rivals] = self._pulls / weights
         return S
 
+    @property
+    def rounds_scores(self) -> bool:
+        """Whether `scores` are not those of D to the last digit."""
+        return self._bordered is not None
+
     def _back(self, G: Array) -> Array:
         x, _ = dpotrs(self._factor, np.ascontiguousarray(G.T).ravel(), lower=1)
         return np.asarray(x).reshape(self.c, -1).T
