@@ -12,7 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent))  # registry.py and reference.py, 
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 from sklearn.datasets import load_iris, load_wine  # noqa: E402
+
+# `--hypothesis-profile nightly` looks further, elsewhere each time, and shrinks what it finds; else there are few examples,
+# the same everywhere.
+_ALIKE = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+_NO_SHRINKING = (Phase.explicit, Phase.generate)
+settings.register_profile("quick", derandomize=True, max_examples=10, database=None, phases=_NO_SHRINKING, **_ALIKE)
+settings.register_profile("nightly", max_examples=400, **_ALIKE)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def _standardised(X: np.ndarray) -> np.ndarray:

@@ -6,10 +6,13 @@ and need a line in ``reference.REFERENCES``.
 """
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,10 @@ CENTRED_VECTORS = {"CrammerSingerSVC", "WestonWatkinsSVC", "M3SVC", "MarginDistr
 # Machines with R = 1/2 |W|^2 and a convex loss: the optimal W is unique.
 HALF_SQUARED_NORM = {"CrammerSingerSVC", "WestonWatkinsSVC"}
 
+# Machines that are not convex and, from another start or order of rows, end in another minimum: so far apart, relatively.
+# Measured in the tests of promises: 3e-5.
+OTHER_MINIMA = {"MarginDistributionSVC": 1e-4}
+
 
 def all_estimators() -> list[type[BaseEstimator]]:
     """The public machines, in the order of ``polymargin.__all__``."""
@@ -34,6 +41,13 @@ def all_estimators() -> list[type[BaseEstimator]]:
         for thing in public
         if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and hasattr(thing, "objective")
     ]
+
+
+def classes_in(package: ModuleType, base: type) -> set[type]:
+    """Every class of a kind that the modules of a package define, registered or not."""
+    modules = [import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__)]
+    classes = {thing for module in modules for thing in vars(module).values() if inspect.isclass(thing)}
+    return {thing for thing in classes if issubclass(thing, base) and thing is not base}
 
 
 def is_convex(machine: type[BaseEstimator]) -> bool:
@@ -79,11 +93,20 @@ each_variant = pytest.mark.parametrize("machine, params", variants())
 def slack(*fitted: BaseEstimator) -> float:
     """How far apart the objectives of fits of one and the same problem may be: what they certify themselves.
 
-    A convex machine is within its gap of the optimum; a non-convex one only stopped descending.
+    A convex machine is within its gap of the optimum. One that is not convex says how much one more convex model could win:
+    some such steps may be left. Where another start may end in another minimum, `OTHER_MINIMA` says how far that may be.
     """
+    size = abs(fitted[0].objective_)
     if is_convex(type(fitted[0])):
-        return sum(est.certificate_.gap for est in fitted) + 1e-12 * abs(fitted[0].objective_)
-    return 1e-3 * abs(fitted[0].objective_)
+        return sum(est.certificate_.gap for est in fitted) + 1e-12 * size
+    other = OTHER_MINIMA.get(type(fitted[0]).__name__, 0.0)
+    return 10.0 * sum(map(possible_decrease, fitted)) + (other + 1e-12) * size
+
+
+def possible_decrease(est: BaseEstimator) -> float:
+    """By how much the last convex model of a machine that is not convex could still lower the objective, at most."""
+    end = est.certificate_
+    return float(end.gap if end.stationarity is None else end.stationarity * abs(end.primal))
 
 
 def has_clear_winner(est: BaseEstimator, X: Any) -> np.ndarray:

@@ -1,21 +1,34 @@
 """The command line: train, predict, evaluate, inspect, convert; what it prints equals what Python gives."""
 
+import argparse
 import csv
+import html
 import io
 import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from registry import all_estimators, run_python, supports_multilabel
+from scipy import sparse
 from sklearn.datasets import load_iris, load_wine
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import polymargin
 from polymargin import CrammerSingerSVC, load, save
-from polymargin.cli import COMMANDS, main
+from polymargin.cli import COMMANDS, compare, main
+from polymargin.cli.compare import _command
+from polymargin.comparison import candidates_for
+from polymargin.comparison.evaluation import search
 from polymargin.tables import make_preprocessor, read_table
 
 
@@ -216,6 +229,134 @@ def test_several_labels(work, capsys):
     )
 
 
+def write_labels(path, unknown=0.0):
+    """Rows with three features and two labels; the file has -1 for "does not have it" and 0 where it is not known."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    Y = np.where(X[:, :2] + 0.1 * rng.standard_normal((60, 2)) > 0, 1, -1 if unknown else 0)
+    Y[rng.random(Y.shape) < unknown] = 0
+    rows = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    path.write_text("\n".join(["a,b,c,sun,rain", *rows]))
+    return X, Y
+
+
+@pytest.mark.parametrize("target", ["-2:", "sun,rain", "4:5"])
+def test_test_rows_with_several_labels(target, work, capsys):
+    """Reliability case 35: the labels of the test file were looked for under the text of --target."""
+    write_labels(work / "labels.csv")
+    (work / "bare.csv").write_text("\n".join((work / "labels.csv").read_text().splitlines()[1:]))
+    run("train", "labels.csv", "--multilabel", "--target", target, "-o", "m.pm", "--test", "labels.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test"] == summary["training"] and summary["test"]["jaccard"] > 0.5
+    run("evaluate", "m.pm", "labels.csv", "--target", target, "--json")
+    assert json.loads(capsys.readouterr().out)["jaccard"] == pytest.approx(summary["test"]["jaccard"])
+    run("evaluate", "m.pm", "bare.csv", "--target", "-2:", "--json")
+    assert json.loads(capsys.readouterr().out)["jaccard"] == pytest.approx(summary["test"]["jaccard"])
+    assert main(["evaluate", "m.pm", "labels.csv", "--target", "3:5"]) == 1
+    assert "3 target columns, but the model was trained with 2 labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["-1", "5", "species"])
+def test_test_rows_with_the_target_by_place(target, work, capsys):
+    run("train", "iris.csv", "--target", target, "-o", "m.pm", "--test", "iris.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test"] == summary["training"]
+
+
+def test_test_rows_with_labels_in_one_column(work, capsys):
+    lines = [f"{k % 7},{k % 5},{'sun;rain' if k % 3 else 'sun'}" for k in range(30)]
+    (work / "tags.csv").write_text("\n".join(["a,b,tags", *lines]))
+    (work / "more.csv").write_text("\n".join(["a,b,tags,other", *(f"{line},1" for line in lines)]))
+    for name in ("tags.csv", "more.csv"):
+        run("train", "tags.csv", "--multilabel", "--target", "tags", "-o", "m.pm", "--test", name, "--json")
+        summary = json.loads(capsys.readouterr().out)
+        assert summary["test"] == summary["training"]
+
+
+def test_labels_known_not_to_be_there(work, capsys):
+    """-1 in train, predict and evaluate; only known entries count (reliability case 36)."""
+    from polymargin.metrics import METRICS, known_label_score
+
+    X, Y = write_labels(work / "labels.csv", unknown=0.3)
+    run("train", "labels.csv", "--multilabel", "--target", "-2:", "-o", "m.pm", "--test", "labels.csv", "--json")
+    summary = json.loads(capsys.readouterr().out)
+    predicted = load("m.pm").predict(X)
+    assert set(np.unique(predicted)) <= {0, 1}
+    for name in METRICS:
+        assert summary["test"][name] == pytest.approx(known_label_score(Y, predicted, metric=name))
+    assert summary["test"]["subset_accuracy"] == pytest.approx(load("m.pm").score(X, Y))
+    run("predict", "m.pm", "labels.csv")
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    np.testing.assert_array_equal(np.array(rows[1:], dtype=int), predicted)
+    run("evaluate", "m.pm", "labels.csv")
+    out = capsys.readouterr().out
+    assert f"{(Y != 0).sum()} of 120 entries are known (1 or -1); only these count" in out
+
+
+def test_labels_without_members_are_named(work, capsys):
+    text = "a,b,sun,rain,snow\n1,2,1,0,0\n2,1,0,1,-1\n3,4,1,1,0\n"
+    (work / "labels.csv").write_text(text)
+    assert main(["train", "labels.csv", "--multilabel", "--target", "-3:", "-o", "m.pm"]) == 1
+    assert capsys.readouterr().err.startswith("polymargin: labels.csv: no row has 'snow': leave labels without a member out")
+
+
+def test_control_characters_do_not_reach_a_terminal(work, capsys, monkeypatch):
+    """Class names and cells are shown, not obeyed (reliability case 34); files and pipes get them as they are."""
+    names = ("\x1b[31mred\x1b[0m", "\x07bell", "\u202eright to left")
+    write_iris(work / "wild.csv", names)
+    for command in (["train", "wild.csv", "-o", "m.pm"], ["evaluate", "m.pm", "wild.csv"], ["inspect", "m.pm"]):
+        run(*command)
+        out, err = capsys.readouterr()
+        assert not any(sign in out + err for sign in "\x1b\x07\u202e"), command
+    run("evaluate", "m.pm", "wild.csv")
+    assert r"\x1b[31mred\x1b[0m  " in capsys.readouterr().out
+    run("convert", "wild.csv", "wild.svm")
+    assert r"= \x1b[31mred" in capsys.readouterr().err
+    run("predict", "m.pm", "wild.csv")
+    assert capsys.readouterr().out.startswith("\x1b[31mred")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    run("predict", "m.pm", "wild.csv")
+    assert capsys.readouterr().out.startswith(r"\x1b[31mred")
+
+
+def test_messages_have_an_end(work, capsys):
+    names = ",".join(f"column{k}" for k in range(5000))
+    (work / "wide.csv").write_text(f"{names},y\n{'1,' * 5000}p\n{'2,' * 5000}q\n")
+    run("train", "wide.csv", "-o", "m.pm")
+    run("inspect", "m.pm")
+    out = capsys.readouterr().out
+    assert "(5000 in all)" in out and len(out) < 5000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+def test_ctrl_c_with_worker_processes_is_one_line(work):
+    """A terminal sends it to the workers too, and those that are still importing would each print a traceback."""
+    command = [sys.executable, "-m", "polymargin", "compare", "dataset:digits", "--jobs", "2"]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=work
+    )
+    child.stderr.readline()  # what the data is; then workers are started
+    deadline = time.monotonic() + 60
+    while "popen_loky_posix" not in processes_of(child.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "polymargin: interrupted\n")
+
+
+def processes_of(session):
+    """The command lines of a session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                found.append((folder / "cmdline").read_text())
+        except OSError:  # it has just ended
+            continue
+    return " ".join(found)
+
+
 def test_measures_of_several_labels():
     from polymargin.cli.evaluate import metrics, per_class
 
@@ -385,3 +526,89 @@ def test_the_public_names_load_on_use():
     assert set(polymargin.__all__) <= set(dir(polymargin))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = polymargin.nothing
+
+
+def command_of(page):
+    """The command that a report says to repeat it with, as words."""
+    text = re.search(r"To repeat this</h2><pre>(.*?)</pre>", page, re.DOTALL)[1]
+    return shlex.split(html.unescape(text))
+
+
+def scores_in(printed):
+    found = json.loads(printed)
+    rows = [(row["machine"], row["scores"], row["interval"], row["p_value"], row["params"]) for row in found["table"]]
+    return found["winner"], rows
+
+
+def test_the_printed_command_repeats_a_comparison(work, capsys):
+    """Every option that matters is in it, quoted: other columns, another cell for missing, another seed, ..."""
+    lines = (work / "iris.csv").read_text().splitlines()
+    lines[1] = lines[1].replace("5.1", "-", 1)  # one cell is missing
+    (work / "my iris;1.csv").write_text("\n".join(line.replace(",", ";") for line in lines) + "\n")
+    options = ["--target", "-1", "--drop", "petal length", "--drop", "sepal width", "--missing=-", "--delimiter", ";"]
+    options += ["--machines", "one-vs-rest,logistic", "--cv", "3", "--seed", "7", "--metric", "macro_f1", "--jobs", "1"]
+    run("compare", "my iris;1.csv", *options, "--json", "--report", "page.html")
+    first = capsys.readouterr().out
+    words = command_of((work / "page.html").read_text())
+    assert words[:3] == ["polymargin", "compare", "my iris;1.csv"] and shlex.split(json.loads(first)["command"]) == words
+    run(*words[1:], "--json")
+    assert scores_in(capsys.readouterr().out) == scores_in(first)
+    run(*(word for word in words[1:] if word != "--drop=petal length"), "--json")
+    assert scores_in(capsys.readouterr().out) != scores_in(first)
+
+
+def test_the_command_names_what_differs_from_the_defaults():
+    every = {
+        "categorical": ["a", "b c"], "format": "csv", "header": "no", "decimal": ",", "encoding": "latin-1", "index_base": 0,
+        "n_features": 9, "label_separator": "|", "multilabel": True, "budget": "90s", "repeats": 2, "missing": ["", "?"],
+    }  # fmt: skip
+    args = parsed_compare(["-odd.csv"])
+    assert _command(args) == "polymargin compare --cv=5 --repeats=1 --seed=0 -- -odd.csv"
+    for name, value in every.items():
+        setattr(args, name, value)
+    again = parsed_compare(shlex.split(_command(args))[2:])
+    assert {name: getattr(again, name) for name in every} == every and again.data == "-odd.csv"
+
+
+def parsed_compare(words):
+    parser = argparse.ArgumentParser()
+    compare.add_arguments(parser)
+    return parser.parse_args(words if "--" in words else ["--", *words])
+
+
+@pytest.mark.parametrize("rows", ["many columns", "sparse"])
+def test_every_winner_of_a_comparison_can_be_saved(work, capsys, rows, monkeypatch):
+    """Without skops, each default candidate alone: fitted, saved by the command, loaded, the same predictions."""
+    monkeypatch.setitem(sys.modules, "skops", None)
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    many = make_preprocessor(read_table(work / "iris.csv", "species")) if rows == "many columns" else MaxAbsScaler()
+    X = X if rows == "many columns" else sparse.csr_matrix(X)
+    multilabel = np.column_stack([y == 0, y > 0]).astype(int)
+    signed = np.where(multilabel > 0, 1, -1) * (np.arange(100).reshape(50, 2) % 3 > 0)
+    for labels in (y, multilabel, signed):
+        for candidate in candidates_for(X, labels):
+            if candidate.ours:
+                continue  # every machine of ours has this test in test_persistence.py
+            grid = {name: values[2:3] for name, values in candidate.grid.items()}
+            model = search(replace(candidate, grid=grid), many, labels, inner=2, scoring=None, seed=0).estimator
+            model.set_params(**{f"machine__{name}": values[0] for name, values in grid.items()}).fit(X, labels)
+            save(model, "winner.pm")
+            np.testing.assert_array_equal(load("winner.pm").predict(X), model.predict(X))
+
+
+def test_a_comparison_saves_svc(work, capsys):
+    run("compare", "iris.csv", "--machines", "SVC rbf", "--cv", "2", "--jobs", "1", "--quiet", "-o", "svc.pm")
+    assert "saved: svc.pm" in capsys.readouterr().out
+    run("predict", "svc.pm", "iris.csv", "--json")
+
+
+@pytest.mark.parametrize("option", ["--output", "--report", "--plot"])
+def test_a_comparison_that_could_not_be_written_is_not_begun(work, capsys, option, monkeypatch):
+    monkeypatch.setattr("polymargin.comparison.compare_machines", lambda *_, **__: pytest.fail("it was run"))
+    assert main(["compare", "iris.csv", option, "no/such/folder/file"]) == 1
+    assert "no/such/folder/file" in capsys.readouterr().err
+    assert main(["compare", "iris.csv", option, "iris.csv"]) == 1
+    assert "is the input iris.csv itself" in capsys.readouterr().err
+    assert main(["compare", "iris.csv", "--output", "-"]) == 2
+    assert "standard output has the table" in capsys.readouterr().err

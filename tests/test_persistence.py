@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from polymargin import CrammerSingerSVC, PathCV, load, save
+from polymargin import CrammerSingerSVC, PathCV, _nodes, load, save
 from polymargin.persistence import PROTOCOL, ModelFileError, UnsavableError, read_notes
 from polymargin.tables import make_preprocessor, read_table
 
@@ -156,16 +156,78 @@ def rivals():
         OneVsOneClassifier(linear),
         OneVsRestClassifier(linear),
         OutputCodeClassifier(linear),
+        SVC(),
+        SVC(kernel="poly", decision_function_shape="ovo"),
+        OneVsRestClassifier(SVC()),
     ]
 
 
 @pytest.mark.parametrize("rival", rivals(), ids=lambda rival: type(rival).__name__)
-def test_linear_rivals_need_no_skops(rival, iris, monkeypatch):
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_rivals_need_no_skops(rival, storage, iris, monkeypatch):
     """What `polymargin compare` may recommend."""
     monkeypatch.setitem(sys.modules, "skops", None)
-    model = make_pipeline(StandardScaler(), rival).fit(*iris)
+    X = storage(iris[0])
+    model = make_pipeline(StandardScaler(with_mean=False), rival).fit(X, iris[1])
     again = round_trip(model)
-    np.testing.assert_array_equal(again.predict(iris[0]), model.predict(iris[0]))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    if hasattr(model, "decision_function"):
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def forged(model, **parts):
+    """A file of the model with other attributes, which `save` would refuse."""
+    vars(model).update(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_nodes, "_CHECKED", {})
+        file = io.BytesIO()
+        save(model, file)
+    return io.BytesIO(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "part",
+    ("support_", "_n_support", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_", "support_vectors_", "_probB"),
+)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_libsvm_gets_no_array_of_another_length(part, storage, iris):
+    """It would read beyond the end."""
+    model = SVC().fit(storage(iris[0]), iris[1])
+    right = getattr(model, part)
+    if sparse.issparse(right) or right.ndim == 1:
+        wrong = [right[:-1], right[:0]] if part != "_probB" else [np.zeros(1)]
+    else:
+        wrong = [right[:, :-1], right[:-1], right[0]]
+    for value in wrong:
+        with pytest.raises(ModelFileError, match="SVC whose parts do not fit together"):
+            load(forged(SVC().fit(storage(iris[0]), iris[1]), **{part: value}))
+    assert (load(forged(model)).predict(iris[0]) == model.predict(storage(iris[0]))).all()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"_probA": np.zeros(3)},
+        {"_n_support": np.array([100, 100, -140], dtype=np.int32)},
+        {"kernel": "precomputed"},
+        {"_impl": "nu_svr"},
+        {"_sparse": True},
+        {"_effective_probability": True},
+        {"classes_": np.arange(50)},
+        {"n_features_in_": 40},
+    ],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_libsvm_gets_no_forged_part(parts, iris):
+    with pytest.raises(ModelFileError, match="SVC whose parts do not fit together"):
+        load(forged(SVC().fit(*iris), **parts))
+
+
+def test_a_kernel_matrix_of_svc_is_not_saved(iris, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops", None)
+    K = iris[0] @ iris[0].T
+    with pytest.raises(UnsavableError, match="kernel='precomputed'"):
+        save(SVC(kernel="precomputed").fit(K, iris[1]), io.BytesIO())
 
 
 def test_one_vs_rest_with_a_constant_label(iris):
@@ -178,7 +240,7 @@ def test_one_vs_rest_with_a_constant_label(iris):
 
 def test_notes_go_with_files_of_skops(tmp_path, iris):
     pytest.importorskip("skops")
-    save(make_pipeline(StandardScaler(), SVC()).fit(*iris), tmp_path / "m.pm", notes={"who": "me"})
+    save(make_pipeline(PowerTransformer(), LinearSVC()).fit(*iris), tmp_path / "m.pm", notes={"who": "me"})
     assert read_notes(tmp_path / "m.pm") == {"who": "me"} and load(tmp_path / "m.pm").predict(iris[0][:1]) == 0
 
 
@@ -301,3 +363,17 @@ KILL = """
 def test_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path):
     """200 kills; some must have hit a file half written, or the test shows nothing."""
     assert run_python(KILL, str(tmp_path / "m.pm"), timeout=300).split("\n")[0] == "200 [0, 1] True"
+
+
+def test_warm_starts_are_neither_written_nor_read(iris, tmp_path, monkeypatch):
+    """They go to native loops unchecked: not from our own files, not through skops, whatever their attribute is called."""
+    pytest.importorskip("skops")
+    for model in (make_pipeline(CrammerSingerSVC(warm_start=True)), make_pipeline(PowerTransformer(), CrammerSingerSVC())):
+        model.fit(*iris)
+        model[-1]._warm = model[-1]._warm_of_another_version = np.arange(3.0)
+        assert not [key for key in vars(round_trip(model)[-1]) if key.startswith("_warm")]
+        assert model[-1]._warm.tolist() == [0, 1, 2]  # the model itself keeps them
+        monkeypatch.setattr("polymargin._nodes._LEFT_OUT", "no such attribute")
+        save(model, tmp_path / "m.pm")
+        monkeypatch.undo()
+        assert not [key for key in vars(load(tmp_path / "m.pm")[-1]) if key.startswith("_warm")]

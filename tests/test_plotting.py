@@ -171,6 +171,14 @@ def test_convergence_without_a_bound_says_so():
         plotting.ConvergenceDisplay.from_certificates(Certificate("optimal", 1.0, 1.0, 0.0, 0.0, 1e-4, 1, 0.1))
 
 
+def test_convergence_never_rises():
+    """The objective falls from 4 to 1 beside a bound of -1: the share rises from 1.25 to 2."""
+    history = (Record(0.1, 4.0, -1.0), Record(0.2, 1.0, -1.0), Record(0.3, 1.0, 0.9))
+    end = Certificate("optimal", 1.0, 0.9, 0.1, 0.1, 0.2, 3, 0.3, history=history)
+    display = plotting.ConvergenceDisplay.from_certificates({"machine": end})
+    np.testing.assert_allclose(display.gaps["machine"], [1.25, 1.25, 0.1])
+
+
 def test_regularization_path_from_arrays_and_from_a_path():
     values = [1.0, 0.01, 100.0]
     folds = np.array([[0.9, 0.8], [0.5, 0.6], [0.7, 0.7]])

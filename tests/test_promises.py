@@ -19,6 +19,7 @@ from registry import (
     has_clear_winner,
     has_free_intercept,
     is_convex,
+    possible_decrease,
     slack,
 )
 from sklearn.base import clone
@@ -303,14 +304,10 @@ def test_single_precision_stays_single(machine, params, container, overlapping):
     X, y = overlapping
     X32 = container(X.astype(np.float32))
     est = machine(random_state=0, **params).fit(X32, y, sample_weight=np.ones(len(y)))
-    for array in (
-        est.class_vectors_,
-        est.class_offsets_,
-        est.coef_,
-        est.intercept_,
-        est.decision_function(X32),
-    ):
+    for array in (est.class_vectors_, est.coef_, est.decision_function(X32)):
         assert array.dtype == np.float32
+    # offsets that must add up to zero cannot be rounded
+    assert est.class_offsets_.dtype == est.intercept_.dtype == (np.float32 if has_free_intercept(machine) else np.float64)
     double = machine(random_state=0, **params).fit(container(X), y)
     assert double.coef_.dtype == double.decision_function(container(X)).dtype == np.float64
     assert est.objective_ == pytest.approx(double.objective_, rel=3e-4)
@@ -351,7 +348,8 @@ def test_warm_start_reaches_the_same_optimum(machine, params, container, overlap
         warm.set_params(C=C).fit(X, y)
         cold = machine(C=C, **TIGHT, **params).fit(X, y)
         assert_same_machine(warm, cold, X)
-        assert warm.certificate_.rel_gap <= warm.tol or not is_convex(machine)
+        missed = warm.certificate_.gap if is_convex(machine) else possible_decrease(warm)
+        assert missed <= warm.tol * abs(warm.objective_)
 
 
 @each_variant

@@ -17,13 +17,14 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from polymargin import PathCV, datasets
 from polymargin.comparison import Candidate
-from polymargin.comparison.evaluation import STEP, folds, score_all, search
+from polymargin.comparison.evaluation import STEP, folds, search
+from polymargin.comparison.scoring import score_all
 
 from .plan import Case, Table
 
 FAILURES = (ValueError, ArithmeticError, MemoryError)
 WORST_FIRST = ("max_iter", "stalled", "stationary", "optimal")
-TOY = (  # Table 3 of One versus None: six training rows, six test rows
+TOY = (  # Table 3 of One versus None: six training rows, made up (the paper lists none), and its six test rows
     [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6], [-4, 3], [-5, 2], [-3, 3], [-2, 4], [0, 3], [1, 5]],
     [[1, 0], [1, 0], [1, 1], [1, 1], [1, 1], [1, 1], [0, 1], [0, 1], [0, 1], [1, 1], [1, 0], [1, 1]],
 )

@@ -102,10 +102,15 @@ def readme_lines(results: Mapping[str, Results]) -> str:
     top = next((g for g in ranks.groups if g[0] == 0), (0, 0))
     papers = [found for key, found in results.items() if key != "alike"]
     shown = ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranks.names, ranks.average, strict=True))
-    short = sum(len(list(found.shortfalls())) for found in papers)
+    short = [
+        (found.paper.key, one.table.metrics[0], one.data, one.table.same_as.get(one.machine, one.machine))
+        for found in papers
+        for one in found.shortfalls()
+    ]
     return "\n".join([
         f"- All machines tuned alike on {ranks.n_data} data sets, average ranks: {shown}.",
         f"- The first {top[1] + 1} of them cannot be told apart on so many sets (critical difference {ranks.critical:.1f}).",
-        f"- {short} numbers that the papers print for their own machine are not reached here: "
-        "[each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
+        f"- {len(set(short))} numbers that the papers print for their own machine are missed here, by more than two "
+        f"standard errors and by one protocol at least ({len(short)} entries, as some have several protocols or "
+        "iterations): [each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
     ])  # fmt: skip

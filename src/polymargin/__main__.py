@@ -2,7 +2,12 @@
 
 import sys
 
-from polymargin.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from polymargin.cli import main
+
+        code = main()
+    except KeyboardInterrupt:  # before the command line is there to say it
+        print("polymargin: interrupted", file=sys.stderr)
+        code = 130
+    sys.exit(code)

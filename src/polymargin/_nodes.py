@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin import _libsvm
 from polymargin.persistence import ModelFileError, UnsavableError
 from polymargin.validation import check_csr
 
@@ -35,9 +36,10 @@ _SKLEARN = {
     "sklearn.impute": ("SimpleImputer",),
     "sklearn.preprocessing": ("LabelBinarizer", "MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "StandardScaler"),
     "sklearn.linear_model": ("LogisticRegression",),
-    "sklearn.svm": ("LinearSVC",),  # not SVC: its predictions hand arrays to native code unchecked
+    "sklearn.svm": ("LinearSVC", "SVC"),
     "sklearn.multiclass": ("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier", "_ConstantPredictor"),
 }
+_CHECKED = {"sklearn.svm.SVC": _libsvm.unsafe_part}  # predictions hand their arrays to native code unchecked
 _LEFT_OUT = "_warm"  # what a warm start keeps goes to native loops: it is not taken from files
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -49,6 +51,7 @@ def classes() -> dict[str, type]:
 
     import polymargin
     from polymargin.certificate import Certificate, Record
+    from polymargin.comparison.known_labels import KnownLabelsClassifier
     from polymargin.tables.preprocess import NamedColumns
 
     public = [getattr(polymargin, name) for name in polymargin.__all__]
@@ -56,9 +59,30 @@ def classes() -> dict[str, type]:
         thing.__name__: thing for thing in public if inspect.isclass(thing) and hasattr(thing, "get_params")
     }
     known |= {"Certificate": Certificate, "Record": Record, "NamedColumns": NamedColumns}
+    known["KnownLabelsClassifier"] = KnownLabelsClassifier
     for module, names in _SKLEARN.items():  # constant names: nothing here comes from a file
         known |= {f"{module}.{name}": getattr(import_module(module), name) for name in names}
     return known
+
+
+def take_warm_starts(model: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Removes what warm starts keep from a model and all its parts; returns where it was and what, to put it back."""
+    taken, seen, waiting = [], set(), [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, (str, bytes, np.ndarray, type)):
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif hasattr(part, "__dict__"):
+            warm = {key: vars(part).pop(key) for key in list(vars(part)) if key.startswith(_LEFT_OUT)}
+            if warm:
+                taken.append((vars(part), warm))
+            waiting += vars(part).values()
+    return taken
 
 
 # ---- to nodes -----------------------------------------------------------------------------------------------------------
@@ -72,6 +96,9 @@ def encode(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
 
     name = next((known for known, cls in classes().items() if type(value) is cls), None)
     if name is not None:
+        unsafe = _CHECKED[name](vars(value)) if name in _CHECKED else ""
+        if unsafe:
+            raise UnsavableError(f"{where} is a {type(value).__name__} with {unsafe}")
         return {"class": name, "state": {key: inner(part, key) for key, part in _state(value).items()}}
     if type(value) in (bool, int, str, type(None)):
         return value
@@ -120,7 +147,10 @@ def _encode_array(value: NDArray[Any], arrays: list[NDArray[Any]], where: str) -
         return {"objects": [encode(part, arrays, where) for part in flat], "shape": list(value.shape)}
     if value.dtype.kind not in "biufUS":
         raise UnsavableError(f"{where} is an array of {value.dtype}: booleans, numbers and strings can be saved")
-    arrays.append(np.asarray(value))
+    value = np.asarray(value)
+    if value.dtype.itemsize == 0:  # empty strings of no width, which no file may hold
+        value = value.astype(f"{value.dtype.kind}1")
+    arrays.append(value)
     return {"array": len(arrays) - 1}
 
 
@@ -177,7 +207,7 @@ def _instance(node: Any, array: Any) -> Any:
             f"the model file names the class {name[:80]!r}, which is not among those that this version of polymargin loads"
         )
     cls = classes()[name]
-    state = {key: decode(part, array) for key, part in stored.items()}
+    state = {key: decode(part, array) for key, part in stored.items() if not key.startswith(_LEFT_OUT)}
     if is_dataclass(cls) or issubclass(cls, tuple):
         return cls(**state)
     for key in state:
@@ -188,6 +218,9 @@ def _instance(node: Any, array: Any) -> Any:
     lacking = [key for key in inspect.signature(cls).parameters if key not in state]
     if lacking:
         raise ModelFileError(f"the model file has no {', '.join(lacking)} for {name}")
+    unsafe = _CHECKED[name](state) if name in _CHECKED else ""
+    if unsafe:
+        raise ModelFileError(f"the model file has a {cls.__name__} whose parts do not fit together: {unsafe}")
     value = cls.__new__(cls)
     vars(value).update(state)
     return value

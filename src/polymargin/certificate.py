@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ROUNDING = 1e-9  # of the objective: what sums over rows may lose, whatever the data
 
@@ -29,9 +29,9 @@ class Certificate:
     Attributes
     ----------
     status : str
-        "optimal" if ``gap <= tol * |primal - constant|``, both finite, "max_iter" if the iterations ran out before,
-        "stalled" if rounding stopped the progress. A machine that is not convex ends "stationary" once its outer loop's
-        relative decrease is below `tol`.
+        "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before;
+        "stalled" if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine
+        that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`.
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -68,8 +68,8 @@ class Certificate:
     bounds: str = "optimum"
     constant: float = 0.0
 
-    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] | None = None) -> Certificate:
-        """The same bound beside another machine's objective and another tolerance; `rounding` as in `Ledger.add`."""
+    def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
+        """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""
         dual = _uncrossed(primal, self.dual, rounding)
         gap = primal - dual
         size = abs(primal - self.constant)
@@ -88,13 +88,13 @@ class Certificate:
         return self.status in ("optimal", "stationary")
 
 
-def _uncrossed(primal: float, dual: float, rounding: Callable[[], float] | None) -> float:
+def _uncrossed(primal: float, dual: float, rounding: Callable[[], float]) -> float:
     """The bound, lowered by what rounding may hide if it lies above the value; an error if that does not explain it."""
 
     def is_crossed() -> bool:
         return primal - dual < -_ROUNDING * max(abs(primal), abs(dual))
 
-    if is_crossed() and rounding is not None:
+    if is_crossed():
         dual -= rounding()
     if is_crossed():
         raise ArithmeticError(
@@ -105,31 +105,42 @@ def _uncrossed(primal: float, dual: float, rounding: Callable[[], float] | None)
 
 
 class Ledger:
-    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`."""
+    """Collects the primal and dual values that a solver proves on its way, and closes with a `Certificate`.
 
-    def __init__(self, tol: float, verbose: int = 0, label: str = ""):
+    `rounding` says how much of an objective of some size rounding may hide, in the scale of the rows and class vectors.
+    A solver leaves in `at_hand` how to get the machine it has, with its objective, should the fit be interrupted;
+    `keeps_interrupted` says that this is wanted.
+    """
+
+    def __init__(
+        self, tol: float, verbose: int = 0, label: str = "", rounding: Callable[[float], float] = lambda primal: 0.0
+    ):
         self.tol = tol
+        self.rounding = rounding
         self.primal = float("inf")
         self.dual = float("-inf")
+        self.n_iter = 0
+        self.keeps_interrupted = False
+        self.at_hand: Callable[[], Any] | None = None
         self.constant = 0.0  # of the objective: tolerances are relative to the rest
         self._verbose = verbose
-        self._label = label
+        self.label = label
         self._start = time.perf_counter()
         self._history: list[Record] = []
 
-    def add(self, primal: float, dual: float, n_iter: int, rounding: Callable[[], float] | None = None) -> None:
+    def add(self, primal: float, dual: float, n_iter: int) -> None:
         """Notes a primal value and a bound.
 
-        A bound above a value by more than rounding means that one of them is wrong: that is never hidden. `rounding` is
-        asked then how much the data may hide, in the scale of its rows and class vectors; the bound is lowered by it.
+        A bound above a value by more than rounding means that one of them is wrong: that is never hidden.
         """
+        self.n_iter = n_iter
         self.primal = min(self.primal, primal)
-        self.dual = _uncrossed(self.primal, max(self.dual, dual), rounding)
+        self.dual = _uncrossed(self.primal, max(self.dual, dual), lambda: self.rounding(self.primal))
         self._history.append(Record(time.perf_counter() - self._start, self.primal, self.dual))
         if self._verbose:
             seconds = self._history[-1].seconds
             print(
-                f"[{self._label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
+                f"[{self.label}] {seconds:8.2f} s  iteration {n_iter:6d}  objective {self.primal:.8g}  "
                 f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
                 flush=True,
             )

@@ -165,6 +165,13 @@ def _bundled(key: str) -> Dataset | None:
 # ---- 2. the folder ---------------------------------------------------------------------------------------------------
 
 
+def file_of(name: str) -> Path | None:
+    """The file of the folder ``POLYMARGIN_DATA`` that :func:`load` would read for this name, if it would read one."""
+    whole = str(name).partition("/")[0]
+    key, folder = _key(whole), os.environ.get(VARIABLE)
+    return None if key in _BUNDLED or not folder else next(_candidates(Path(folder), key, whole), None)
+
+
 def _from_folder(key: str, name: str) -> Dataset | None:
     folder = os.environ.get(VARIABLE)
     if not folder:
@@ -202,8 +209,10 @@ def _has_format(path: Path) -> bool:
 
 def _from_npz(key: str, path: Path) -> Dataset:
     from polymargin.tables.arrays import read_npz
+    from polymargin.tables.source import open_source
 
-    arrays = read_npz(str(path), path.read_bytes())
+    source = open_source(path)
+    arrays = read_npz(source.name, source.data, source.allowance)
     if arrays.y is None:
         raise TableError(str(path), "there is no y")
     y, classes = (arrays.y, arrays.target_names) if arrays.y.dtype.kind in "biuf" else _indexed(arrays.y)

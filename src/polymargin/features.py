@@ -41,11 +41,13 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms
 
 from polymargin import validation
-from polymargin.rbf import RbfRows
+from polymargin.rbf import RbfRows, rbf_values
 
 _BLOCK = 128  # pivots a step: large enough for BLAS-3, small enough to be interrupted
 _POOL = 2 * _BLOCK  # candidates a step: only their (small) block of K is computed before the choice
 _TILE = 2048  # rows for which kernel columns are held at a time
+_PRODUCT_ENTRIES = 1 << 29  # multiplications of a matrix product, which no signal interrupts: some hundredths of a second
+_COPY_ENTRIES = 1 << 20  # numbers copied at a time, for the same reason
 _DIAGONAL_TILE = 16  # rows of a callable's diagonal per call: few calls against few values thrown away
 _SAMPLE = 64  # columns of a kernel function to check it by
 _KEEP = 0.1  # a candidate stays if the others leave at least this part of the largest residual
@@ -96,7 +98,7 @@ class KernelMap:
     gamma_, residual_ : float
         The number that `gamma` stands for (0 if the kernel has none), and ``trace(K - Phi Phi') / trace(K)``.
     largest_residual_, largest_value_ : float
-        The largest entry on the diagonals of ``K - Phi Phi'`` and of K.
+        The largest entries of ``K - Phi Phi'`` (of a kernel that may be indefinite: what counts as rounding) and of K.
 
     Notes
     -----
@@ -154,9 +156,9 @@ class KernelMap:
         if self.may_be_indefinite:
             self._check_residual(X, state, rng)
         self.pivots_ = state.pivots
-        self.factor_ = state.Phi[state.pivots, : state.rank].astype(np.float64)
+        self.factor_ = state.factor()
         self.residual_ = state.trace() / state.total if state.total > 0 else 0.0
-        self.largest_residual_ = float(state.diagonal.max(initial=0.0))
+        self.largest_residual_ = state.slack if self.may_be_indefinite else float(state.diagonal.max(initial=0.0))
         self.largest_value_ = state.scale
         if state.Phi.shape[1] > state.rank:
             state.reserve(state.rank)
@@ -169,7 +171,8 @@ class KernelMap:
 
     def coefficients(self, W: NDArray[Any]) -> NDArray[np.float64]:
         """A of shape (r, c) with ``phi(x)' W = k(x, X[pivots_]) A``, for W (r, c); a (stable) triangular solve."""
-        return np.asarray(solve_triangular(self.factor_, np.asarray(W, dtype=np.float64), lower=True, trans="T"))
+        W = np.asarray(W, dtype=np.float64)
+        return np.asarray(solve_triangular(self.factor_, W, lower=True, trans="T", check_finite=False))
 
     def kernel_rows(self, X_new: Any, X_support: Any) -> NDArray[Any]:
         """Kernel of new rows with support rows, of shape (n_new, n_support), in double precision whatever the rows are.
@@ -177,28 +180,21 @@ class KernelMap:
         For a precomputed kernel X_new holds kernel values with all training rows and X_support the support rows' numbers.
         """
         if self.kernel == "precomputed":
-            return np.asarray(X_new[:, X_support])
-        if X_support.shape[0] == 0:  # W = 0: scikit-learn does not take empty sets of rows
-            return np.empty((X_new.shape[0], 0), dtype=X_new.dtype)
+            return np.asarray(X_new[:, X_support], dtype=np.float64)
+        if not X_support.shape[0]:  # a machine of offsets alone
+            return np.empty((X_new.shape[0], 0))
         with np.errstate(over="ignore", invalid="ignore"):  # said in words
             if callable(self.kernel):
                 block = np.asarray(self.kernel(X_new, X_support))
+            elif self.kernel == "rbf":
+                block = rbf_values(_double(X_new), _double(X_support), self.gamma_)
             else:
                 knobs = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-                left, right = self._near_zero(_double(X_new), _double(X_support))
-                block = pairwise_kernels(left, right, metric=self.kernel, filter_params=True, **knobs)
+                block = pairwise_kernels(_double(X_new), _double(X_support), metric=self.kernel, filter_params=True, **knobs)
         if block.shape != (X_new.shape[0], X_support.shape[0]):
             wanted = (X_new.shape[0], X_support.shape[0])
             raise ValueError(f"kernel={self.kernel!r} returned an array of shape {block.shape}; it must be {wanted}.")
         return self._finite(block).astype(np.float64, copy=False)
-
-    def _near_zero(self, X_new: Any, X_support: Any) -> tuple[Any, Any]:
-        """The rows themselves or, where only differences count, moved so that those of rows far away do not cancel."""
-        dense = not (sparse.issparse(X_new) or sparse.issparse(X_support))
-        if self.kernel != "rbf" or not dense or not X_support.size:
-            return X_new, X_support
-        middle = X_support[0]
-        return X_new - middle, X_support - middle
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():
@@ -338,7 +334,7 @@ class _Factor:
             self.reserve(min(self.limit, max(stop, 2 * self.Phi.shape[1])))
         self.free[pivots] = False
         self.Phi[pivots, start:stop] = L
-        for rows in _tiles(np.flatnonzero(self.free), _TILE):
+        for rows in _tiles(np.flatnonzero(self.free), self._tile(len(pivots))):
             block = columns(rows)
             self.Phi[rows, start:stop] = solve_triangular(L.astype(block.dtype), block.T, lower=True, check_finite=False).T
         new = self.Phi[:, start:stop]
@@ -361,8 +357,26 @@ class _Factor:
                 f"are free. Set n_components= to at most {int(width * free / needed)} (Nystroem approximation of that rank)."
             )
         wider = np.zeros((n, width), dtype=self.Phi.dtype)
-        wider[:, : self.rank] = self.Phi[:, : self.rank]
+        for part in _strips(n, width):
+            wider[part, : self.rank] = self.Phi[part, : self.rank]
         self.Phi = wider
+
+    def factor(self) -> NDArray[np.float64]:
+        """The pivots' rows of Phi."""
+        L = np.empty((self.rank, self.rank))
+        for part in _strips(self.rank, self.rank):
+            L[part] = self.Phi[self.pivots[part], : self.rank]
+        return L
+
+    def _tile(self, n_columns: int) -> int:
+        """Rows of a tile whose product with so many columns of Phi takes little time."""
+        return max(64, min(_TILE, _PRODUCT_ENTRIES // max(1, n_columns * self.rank)))
+
+
+def _strips(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows of this width that are copied in little time."""
+    step = max(1, _COPY_ENTRIES // max(1, width))
+    return (slice(start, start + step) for start in range(0, n, step))
 
 
 def _double(X: Any) -> Any:
@@ -374,14 +388,17 @@ def _tiles(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
-    """Variance of all entries of X, each row counted by its weight."""
-    if sample_weight is None or (sample_weight == sample_weight[0]).all():
-        if not sparse.issparse(X):
-            return float(np.var(X, dtype=np.float64))
-        return float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-    share = sample_weight / (sample_weight.sum() * X.shape[1])
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    return float((share @ squares).sum() - (share @ X).sum() ** 2)
+    """Variance of all entries of X, each row counted by its weight; about their mean, so that nothing cancels."""
+    n, d = X.shape
+    share = np.full(n, 1.0 / (n * d)) if sample_weight is None else sample_weight / (sample_weight.sum() * d)
+    mean = float((share @ X).sum())
+    if not sparse.issparse(X):
+        parts = (slice(start, start + _TILE) for start in range(0, n, _TILE))
+        squares = (np.square(np.subtract(X[part], mean, dtype=np.float64)).sum(axis=1) for part in parts)
+        return float(share @ np.concatenate(list(squares)))
+    counts = np.diff(X.indptr)
+    squares = np.square(np.subtract(X.data, mean, dtype=np.float64))  # the mean of float32 entries need not be one
+    return float(np.repeat(share, counts) @ squares) + float(share @ (d - counts)) * mean**2
 
 
 def _check_matrix(K: Any) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.problem import rounding_of_scores
+from polymargin.problem import largest_score, longest_row, rounding_of_scores
 from polymargin.solvers.dual_ascent import SparseDuals
 
 Array = NDArray[np.float64]
@@ -65,6 +65,11 @@ class LabelProblem:
     gamma_b: float | None
 
     @property
+    def fixes_sum_of_offsets(self) -> bool:
+        """Whether they must add up to zero, which rounded ones do not."""
+        return self.gamma_b is None
+
+    @property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
@@ -77,6 +82,11 @@ class LabelProblem:
         """Row of each pair."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.y.starts))
 
+    @cached_property
+    def longest_row(self) -> float:
+        """No row is longer than this."""
+        return longest_row(self.X)
+
     def primal(self, W: Array, b: Array) -> float:
         """F of a machine; the scores are formed block by block."""
         total = 0.0
@@ -86,8 +96,14 @@ class LabelProblem:
         return total + self.penalty_value(W, b)
 
     def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.X, self.cost, W, b, slope=1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+        """What rounding may hide in F of a machine, in the scale of its scores."""
+        scores = largest_score(self.longest_row, W, b)
+        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+
+    def rounding_at(self, primal: float) -> float:
+        """The same of any machine with this objective and offsets that make up for the length of the rows."""
+        scores = 2.0 * self.longest_row * self.penalty.longest_vector(primal)
+        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(primal)
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""
@@ -121,8 +137,14 @@ class LabelProblem:
         a = self.repaired(a)
         total, conjugate = float(a.sum()), self._conjugate(a)
         t = min(1.0, total / (2.0 * conjugate)) if conjugate > 0.0 else 1.0
-        rounding = _EPS * float(self.cost[a > 1e-9 * a.max(initial=0.0)].sum())
-        return t * total - t * t * conjugate - rounding
+        margins = _EPS * float(self.cost[a > 1e-9 * a.max(initial=0.0)].sum())
+        return t * total - t * t * conjugate - margins - self._rounding_of_sums(t * total, t * t * conjugate)
+
+    def _rounding_of_sums(self, total: float, conjugate: float) -> float:
+        """What sums of long rows that nearly cancel may hide in the conjugate."""
+        curvature = max(self.penalty.coupling(self.n_classes))
+        error = 4.0 * _EPS * total * self.longest_row * np.sqrt(curvature)
+        return float(error * (error + np.sqrt(2.0 * conjugate)))
 
     def _conjugate(self, a: Array) -> float:
         value = self.penalty.conjugate(self.class_sums(a))
@@ -162,7 +184,8 @@ class LabelProblem:
         """Moves the duals of each class by the same part of their room, such that B_k becomes m or the room is used up."""
         missing = m - self.balance(a)
         total = np.bincount(self.y.labels, weights=room, minlength=self.n_classes)
-        missing[np.abs(missing) <= 1e-14 * sum(self._capacity)] = 0.0  # rounding: duals at their bounds stay there
+        used = np.bincount(self.y.labels, weights=a, minlength=self.n_classes)
+        missing[np.abs(missing) <= 1e-14 * used] = 0.0  # rounding: duals at their bounds stay there
         part = np.clip(missing / np.where(total > 0.0, total, np.inf), -1.0, 1.0)
         return np.clip(a + self.y.signs * room * part[self.y.labels], 0.0, self.cost)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +32,21 @@ _BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluate
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def rounding_of_scores(X: Any, cost: Array, W: Array, b: Array, slope: float) -> float:
-    """What rounding of the scores may change in a sum of losses with these costs, one for each row or for some of them.
+def rounding_of_scores(cost: Array, scores: float, slope: float) -> float:
+    """What rounding of scores of this size may change in a sum of losses; `slope` is how fast a loss may change."""
+    return 4.0 * _EPS * slope * float(cost.sum()) * (scores + 1.0)
 
-    `slope` is how much a loss may change with its row's scores. Rows count by the longest that X may hold.
-    """
+
+def largest_score(longest_row: float, W: Array, b: Array) -> float:
+    """No sum that makes a score has larger terms together: ``|x_i| |w_k| + |b_k|``."""
+    vectors = np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0))
+    return float(longest_row * vectors + np.abs(b).max(initial=0.0))
+
+
+def longest_row(X: Any) -> float:
+    """No row of X is longer than this."""
     width = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
-    longest = np.sqrt(width) * largest_entry(X)
-    sizes = longest * np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0)) + np.abs(b).max(initial=0.0) + 1.0
-    return 4.0 * _EPS * slope * float(cost.sum()) * float(sizes)
+    return float(np.sqrt(width)) * largest_entry(X)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ class Problem:
     penalty: Penalty
     fit_intercept: bool
 
+    fixes_sum_of_offsets: ClassVar[bool] = False  # a constant added to all of them changes nothing
+
     @property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
@@ -75,6 +84,11 @@ class Problem:
     @property
     def n_features(self) -> int:
         return int(self.X.shape[1])
+
+    @cached_property
+    def longest_row(self) -> float:
+        """No row is longer than this."""
+        return longest_row(self.X)
 
     def primal(self, W: Array, b: Array) -> float:
         """F of a machine; the scores are formed block by block."""
@@ -89,10 +103,16 @@ class Problem:
         return self.penalty.value(W) + self.penalty.offset_value(b)
 
     def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|``."""
-        return rounding_of_scores(self.X, self.cost, W, b, slope=2.0 * (self.n_classes - 1)) + 8.0 * _EPS * abs(
-            self.penalty_value(W, b)
-        )
+        """What rounding may hide in F of a machine, in the scale of its scores."""
+        scores = largest_score(self.longest_row, W, b)
+        return self._rounding(scores) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+
+    def rounding_at(self, primal: float) -> float:
+        """The same of any machine with this objective and offsets that make up for the length of the rows."""
+        return self._rounding(2.0 * self.longest_row * self.penalty.longest_vector(primal)) + 8.0 * _EPS * abs(primal)
+
+    def _rounding(self, scores: float) -> float:
+        return rounding_of_scores(self.cost, scores, 2.0 * (self.n_classes - 1))
 
     def total_loss(self, S: Array) -> float:
         """The weighted loss of scores ``S (n, c)``."""

@@ -68,7 +68,8 @@ def html_report(comparison: Any, *, title: str = "", command: str = "") -> str:
 
 def _table(comparison: Any) -> str:
     names = list(comparison.table[0].scores)
-    heads = ["machine", *(name.replace("_", " ") for name in names), "tune + fit", "predict", "p", "chosen most often"]
+    measured = [name.replace("_", " ") for name in names]
+    heads = ["machine", *measured, "splits", "tune + fit", "predict", "p", "chosen most often"]
     lines = ["<tr>" + "".join(f"<th>{html.escape(head)}</th>" for head in heads) + "</tr>"]
     for row in comparison.table:
         best = row.machine == comparison.winner
@@ -77,7 +78,7 @@ def _table(comparison: Any) -> str:
         for name in names:
             value = f"{row.scores[name]:.3f}" if name in row.scores else "–"
             cells.append(value + (row.spread if name == comparison.metric else ""))
-        cells += [f"{row.fit_seconds:.2f} s", f"{1000 * row.predict_seconds:.1f} ms"]
+        cells += [str(row.n_splits), f"{row.fit_seconds:.2f} s", f"{1000 * row.predict_seconds:.1f} ms"]
         cells += [comparison.told_apart(row), described(row.params)]
         lines.append(f"<tr{kind}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     notes = [f"{html.escape(name)}: {html.escape(why)}." for name, why in comparison.dropped.items()]
@@ -162,6 +163,8 @@ def _settings(comparison: Any, command: str) -> str:
         f"Python {platform.python_version()}"
     )
     said = f"<pre>{html.escape(command)}</pre>" if command else ""
+    if comparison.settings["budget"] is not None:
+        said += "<p class='small'>Measured time decides who leaves under a budget: another run may end differently.</p>"
     details = re.sub(r" +", " ", "\n".join(lines)).replace("np.float64(", "(")
     return (
         f"<h2>To repeat this</h2>{said}<details><summary>Settings and grids</summary>"

@@ -30,8 +30,26 @@ def towards_zero(X: Any) -> tuple[Any, NDArray[np.float64]] | None:
         far &= _stored(X) == X.shape[0]
     if not far.any():
         return None
-    means = np.where(far, _means(X), 0.0).astype(X.dtype)
-    return _minus(X, means), means.astype(np.float64)
+    columns = np.flatnonzero(far)
+    values = X[:, columns].toarray() if sparse.issparse(X) else X[:, columns]
+    shift = np.zeros(X.shape[1], dtype=X.dtype)  # within a column's range: a constant column becomes 0 exactly
+    shift[columns] = np.clip(_means(X)[columns].astype(X.dtype), values.min(axis=0), values.max(axis=0))
+    return _minus(X, shift), shift.astype(np.float64)
+
+
+def moved_alike(A: Any, B: Any) -> tuple[Any, Any]:
+    """Two sets of rows, less the first row of the second: their differences stay what they are.
+
+    In sparse rows only columns without zeros are moved; others are not far from zero.
+    """
+    if not (sparse.issparse(A) or sparse.issparse(B)):
+        return A - B[0], B - B[0]
+    A, B = sparse.csr_array(A), sparse.csr_array(B)
+    full = (_stored(A) == A.shape[0]) & (_stored(B) == B.shape[0])
+    if not full.any():
+        return A, B
+    origin = np.where(full, B[[0]].toarray().ravel(), 0.0)
+    return _minus(A, origin), _minus(B, origin)
 
 
 def _far_columns(X: Any) -> NDArray[np.bool_]:

@@ -61,8 +61,7 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed for the native generator, drawn from ``random_state``; None is one and the same seed, so that a fit can be
-    repeated."""
+    """A seed for the native generator, drawn from ``random_state``. None is one seed: default fits can be repeated."""
     if random_state is None:
         return 0
     try:

@@ -13,8 +13,11 @@ on standard error and an exit code: 0 done, 1 an error in data, model or paramet
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -27,6 +30,7 @@ COMMANDS = ("compare", "train", "predict", "evaluate", "inspect", "convert")
 
 DONE, ERROR, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 _CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports
+_LONGEST = 2000  # characters of a message
 
 
 class UsageError(Exception):
@@ -35,24 +39,68 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    args = _parser().parse_args(_with_places(sys.argv[1:] if argv is None else argv))
+    traceback = False
     try:
+        _open_standard_streams()
+        args = _parser().parse_args(_with_places(sys.argv[1:] if argv is None else argv))
+        traceback = args.traceback
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)  # scikit-learn's ConvergenceWarning is one
             warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to an error that says more
             warnings.showwarning = _show_warning
+            if getattr(args, "jobs", 1) != 1:
+                from polymargin.cli._workers import shield_workers
+
+                shield_workers()
             code = int(args.run(args))
             sys.stdout.flush()
             return code
     except KeyboardInterrupt:
+        if argv is None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one on the way out ends the process, without a word
         return _say("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _CLOSED_PIPE
+    except BrokenPipeError as error:
+        if error.filename is not None:
+            return _say(f"{error.filename}: its reader has gone", ERROR)
+        return _CLOSED_PIPE  # the reader of our output has gone, e.g. `head`
     except Exception as error:
-        if args.traceback:
+        if traceback:
             raise
         return _explain(error)
+    finally:
+        _give_up_output()
+
+
+def _open_standard_streams() -> None:
+    """A file that is opened later must not get the number of a standard stream that was closed (``>&-``)."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, open as long as the process
+
+
+class _Closed(io.TextIOBase):
+    """Standard output that was closed before we began: nothing can be written, and that is an error."""
+
+    @property
+    def buffer(self) -> _Closed:
+        return self
+
+    def write(self, text: Any) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
+def _give_up_output() -> None:
+    """What cannot be written (a full disk, a reader that has gone) is not tried again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _with_places(argv: Sequence[str]) -> list[str]:
@@ -98,9 +146,16 @@ def _explain(error: Exception) -> int:
 
 def _say(message: str, code: int) -> int:
     """One line, whatever the message looks like."""
-    print(f"polymargin: {' '.join(message.split())}", file=sys.stderr)
+    print(f"polymargin: {_one_line(message)}", file=sys.stderr)
     return code
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"polymargin: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"polymargin: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    from polymargin.cli._output import printable
+
+    line = " ".join(message.split())
+    return printable(line if len(line) <= _LONGEST else line[:_LONGEST] + "…")

@@ -73,15 +73,21 @@ def read_training_table(args: argparse.Namespace, path: str) -> Table:
     )
 
 
-def read_table_like(args: argparse.Namespace, path: str, layout: Layout) -> Table:
-    """Another file, read as the table that a model was trained on."""
-    from dataclasses import replace
+def input_file(path: str | None) -> str | None:
+    """The file behind an argument that names data; None if there is none."""
+    if path is None or not path.startswith("dataset:"):
+        return path
+    from polymargin.datasets import file_of
 
+    found = file_of(path.removeprefix("dataset:"))
+    return None if found is None else str(found)
+
+
+def read_table_like(args: argparse.Namespace, path: str, layout: Layout, target: str | None = None) -> Table:
+    """Another file, read as the table that a model was trained on; `target` says where its labels are, if not as there."""
     from polymargin.tables import read_table
 
-    if getattr(args, "target", None):
-        layout = replace(layout, targets=tuple(args.target.split(",")) if layout.multilabel else (args.target,))
-    return read_table(path, layout=layout, **_common(args))
+    return read_table(path, target, layout=layout, **_common(args))
 
 
 def _common(args: argparse.Namespace) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class OpenModel(NamedTuple):
 
     def predict(self, table: Table) -> Any:
         """Labels of the table's rows."""
-        return self._ask("predict", table)
+        labels = self._ask("predict", table)
+        return labels.toarray() if hasattr(labels, "toarray") else labels
 
     def scores(self, table: Table) -> Any:
         """Scores of the table's rows."""

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+_PERHAPS_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n\t]")
+
+
+def printable(text: str) -> str:
+    """Text that a terminal shows and does not obey: control characters of names and cells are written out."""
+    return _PERHAPS_UNPRINTABLE.sub(lambda found: found[0] if found[0].isprintable() else ascii(found[0])[1:-1], text)
 
 
 def print_json(value: Any) -> None:
@@ -28,7 +36,7 @@ def plain(value: Any) -> Any:
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table in columns: the first to the left, the others to the right."""
-    cells = [list(map(str, header)), *([str(cell) for cell in row] for row in rows)]
+    cells = [[printable(str(cell)).replace("\n", "\\n") for cell in row] for row in (header, *rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     lines = [
         "  ".join(
@@ -41,9 +49,9 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def write_text(path: str | None, text: str) -> None:
-    """To a file, whole or not at all; None and - are standard output."""
+    """To a file, whole or not at all; None and - are standard output, where a terminal is not to obey what it gets."""
     if path in (None, "-"):
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         return
     from polymargin.files import written_whole
 

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from polymargin.cli._output import printable
+
 
 class Progress:
     """``with Progress() as progress: progress.step(name, done, total, seconds_left)``."""
@@ -35,7 +37,11 @@ class Progress:
 
     def say(self, message: str) -> None:
         if self._shown:
-            print(message, file=sys.stderr) if self._bar is None else self._bar.console.print(message)
+            message = printable(message)
+            if self._bar is None:
+                print(message, file=sys.stderr)
+            else:
+                self._bar.console.print(message, markup=False, highlight=False)
 
     def step(self, name: str, done: int, total: int, seconds_left: float) -> None:
         """A task has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import Any
 
 from polymargin.cli._data import DATA_HELP, add_table_arguments, read_training_table
@@ -12,12 +13,14 @@ from polymargin.cli._output import print_json, write_text
 HELP = "compare all machines on a data file and recommend one"
 EPILOG = "Example: polymargin compare iris.csv --target species --budget 60s --report iris.html"
 BUNDLED = "dataset:wine"
+_WHERE_TO = ("help", "report", "plot", "output", "json", "quiet")
+_ALWAYS = ("cv", "repeats", "seed")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", default=BUNDLED, help=f"{DATA_HELP} (default: {BUNDLED}, which is bundled)")
-    parser.add_argument("--budget", metavar="TIME", help="time for everything, e.g. 60s, 10m; worse machines leave earlier")
+    parser.add_argument("--budget", metavar="TIME", help="time for everything, e.g. 60s, 10m; slow or worse machines leave")
     parser.add_argument("--machines", metavar="NAMES", help="only those whose names contain one of these, by commas")
     parser.add_argument("--metric", help="what decides: accuracy, balanced_accuracy, macro_f1; several labels: jaccard, ...")
     parser.add_argument("--cv", type=int, default=5, metavar="K", help="outer folds (default 5)")
@@ -33,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    began = time.perf_counter()
+    budget = seconds_of(args.budget)
+    _check_places(args)
     from polymargin.cli._progress import Progress
     from polymargin.comparison import compare_machines
     from polymargin.tables import make_preprocessor
@@ -40,6 +46,10 @@ def run(args: argparse.Namespace) -> int:
     table = read_training_table(args, args.data)
     if table.y is None:
         raise ValueError(f"{table.source} has no target to predict; name it with --target")
+    spent = time.perf_counter() - began
+    pictures = spent if args.report or args.plot else 0.0  # to draw takes about as long as to start
+    # processes would take as long to start as this one did: little of a short budget must go there
+    alone = budget is not None and spent > 0.1 * budget and args.jobs == -1
     with Progress(shown=not (args.quiet or args.json)) as progress:
         progress.say(table.describe())
         comparison = compare_machines(
@@ -50,13 +60,14 @@ def run(args: argparse.Namespace) -> int:
             preprocessor=make_preprocessor(table),
             cv=args.cv,
             repeats=args.repeats,
-            budget=seconds_of(args.budget),
-            n_jobs=args.jobs,
+            budget=budget and max(budget - spent - pictures, 1e-3),
+            refit=bool(args.output),
+            n_jobs=1 if alone else args.jobs,
             random_state=args.seed,
             progress=progress.step,
         )
     if args.json:
-        print_json({"data": table.describe(), **comparison.to_dict()})
+        print_json({"data": table.describe(), "command": _command(args), **comparison.to_dict()})
     else:
         _print(comparison)
     _write_files(args, table, comparison)
@@ -99,17 +110,32 @@ def seconds_of(text: str | None) -> float | None:
     return seconds
 
 
+def _check_places(args: argparse.Namespace) -> None:
+    """What would fail when files are written fails before the work."""
+    from polymargin.cli import UsageError
+    from polymargin.cli._data import input_file
+    from polymargin.files import check_output
+
+    for option, path in (("--report", args.report), ("--plot", args.plot), ("--output", args.output)):
+        if path == "-" and option != "--report":
+            raise UsageError(f"{option} -: standard output has the table; name a file")
+        if path:
+            check_output(path, [input_file(args.data)] if args.data else [])
+    if args.plot:
+        try:
+            import matplotlib  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise ImportError("--plot needs matplotlib: pip install matplotlib") from error
+
+
 def _chosen(args: argparse.Namespace, table: Any) -> Any:
     """The candidates whose names were asked for; None is all."""
     if not args.machines:
         return None
-    import numpy as np
-
     from polymargin.cli import UsageError
-    from polymargin.comparison import default_candidates
+    from polymargin.comparison import candidates_for
 
-    n_classes = table.y.shape[1] if table.multilabel else len(np.unique(table.y))
-    everyone = default_candidates(table.n_rows, n_classes, multilabel=table.multilabel, random_state=args.seed)
+    everyone = candidates_for(table.X, table.y, random_state=args.seed)
     wanted = [part.strip().lower() for part in args.machines.split(",") if part.strip()]
     chosen = [candidate for candidate in everyone if any(part in candidate.name.lower() for part in wanted)]
     if not chosen:
@@ -133,7 +159,7 @@ def _print(comparison: Any) -> None:
     table = Table(caption="p: corrected resampled t-test against the best, Holm-corrected", caption_justify="left")
     names = list(comparison.table[0].scores)
     table.add_column("machine")
-    for name in [*(name.replace("_", " ") for name in names), "tune + fit", "p"]:
+    for name in [*(name.replace("_", " ") for name in names), "splits", "tune + fit", "p"]:
         table.add_column(name, justify="right")
     for row in comparison.table:
         cells = [row.machine]
@@ -141,22 +167,32 @@ def _print(comparison: Any) -> None:
             value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
             cells.append(value + (row.spread if name == comparison.metric else ""))
         is_winner = row.machine == comparison.winner
-        cells += [f"{row.fit_seconds:.2f} s", comparison.told_apart(row)]
+        cells += [str(row.n_splits), f"{row.fit_seconds:.2f} s", comparison.told_apart(row)]
         told_apart = not is_winner and row.p_value <= 0.05
         table.add_row(*cells, style="bold" if is_winner else "dim" if told_apart else None)
     console.print(table)
-    console.print(comparison.recommendation, highlight=False)
+    for line in (comparison.recommendation, *comparison.notes):
+        console.print(line, highlight=False, markup=False)
 
 
 def _command(args: argparse.Namespace) -> str:
-    """The command line that repeats this comparison."""
+    """The command line that repeats this comparison: every option that is not as it would be, and those that defaults may
+    change one day. Where results are written is left out."""
     import shlex
 
-    parts = ["polymargin", "compare", args.data]
-    for name in ("target", "budget", "machines", "metric", "format"):
-        if getattr(args, name):
-            parts += [f"--{name}", str(getattr(args, name))]
-    if args.multilabel:
-        parts.append("--multilabel")
-    parts += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
-    return shlex.join(parts)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    words = ["polymargin", "compare"]
+    # a path that looks like an option goes behind the options
+    last = ["--", args.data] if args.data.startswith("-") and args.data != "-" else []
+    words += [] if last else [args.data]
+    for action in parser._actions:
+        value = getattr(args, action.dest, None)
+        if not action.option_strings or action.dest in _WHERE_TO or (value == action.default and action.dest not in _ALWAYS):
+            continue
+        option = action.option_strings[-1]
+        if action.nargs == 0:
+            words.append(option)
+        else:  # one word: a value may begin with a dash
+            words += [f"{option}={part}" for part in (value if isinstance(value, list) else [value])]
+    return shlex.join([*words, *last])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_training_table
+from polymargin.cli._data import DATA_HELP, add_table_arguments, input_file, read_training_table
+from polymargin.cli._output import printable
 
 HELP = "write a data file in another format: csv, tsv, svmlight, npz or parquet"
 
@@ -18,10 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.files import written_whole
+    from polymargin.files import check_output, written_whole
     from polymargin.tables.source import format_of
     from polymargin.tables.write import table_bytes
 
+    check_output(args.output, [input_file(args.data)])
     table = read_training_table(args, args.data)
     content, remark = table_bytes(table, args.to or format_of(args.output), index_base=args.index_base)
     if args.output == "-":
@@ -29,5 +31,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         with written_whole(args.output) as file:
             file.write(content)
-    print(table.describe() + (f"; {remark}" if remark else ""), file=sys.stderr)
+    print(printable(table.describe() + (f"; {remark}" if remark else "")), file=sys.stderr)
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
 from polymargin.cli._models import open_model
-from polymargin.cli._output import aligned, print_json
+from polymargin.cli._output import aligned, print_json, printable
 
 HELP = "measure a model on a data file with labels"
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model == "-" and args.data == "-":
         raise UsageError("model and data cannot both be standard input")
     opened = open_model(args.model)
-    table = read_table_like(args, args.data, opened.layout)
+    table = read_table_like(args, args.data, opened.layout, args.target)
     if table.y is None:
         named = f" (in training it was {', '.join(opened.layout.targets)})" if opened.layout.targets else ""
         raise TableError(table.source, f"there are no labels to compare with; name the column with --target{named}")
@@ -38,7 +38,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"source": table.source, "rows": table.n_rows, **measured, "classes": rows})
         return 0
-    print(f"{table.source}: {table.n_rows} rows")
+    print(printable(f"{table.source}: {table.n_rows} rows"))
+    if predicted.ndim == 2 and (table.y < 0).any():
+        print(f"{(table.y != 0).sum()} of {table.y.size} entries are known (1 or -1); only these count")
     print("\n".join(f"{name.replace('_', ' '):18} {value:.4f}" for name, value in measured.items()))
     header = ["label" if predicted.ndim == 2 else "class", "precision", "recall", "F1", "rows"]
     shown = [[row["name"], *(f"{row[key]:.4f}" for key in ("precision", "recall", "f1")), row["rows"]] for row in rows]
@@ -47,18 +49,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def metrics(y: Any, predicted: Any, multilabel: bool) -> dict[str, float]:
-    """Measures of all rows."""
+    """Measures of all rows; of several labels those of the known entries."""
     from sklearn import metrics as m
 
     if multilabel:
-        options = {"zero_division": 0.0}
-        return {
-            "jaccard": float(m.jaccard_score(y, predicted, average="samples", zero_division=1.0)),
-            "micro_f1": float(m.f1_score(y, predicted, average="micro", **options)),
-            "macro_f1": float(m.f1_score(y, predicted, average="macro", **options)),
-            "subset_accuracy": float(m.accuracy_score(y, predicted)),
-            "hamming_loss": float(m.hamming_loss(y, predicted)),
-        }
+        from polymargin.metrics import METRICS, known_label_score
+
+        return {name: known_label_score(y, predicted, metric=name) for name in METRICS}
     y, predicted = _of_one_kind(y, predicted)
     present = sorted(set(y.tolist()))
     recalls = m.recall_score(y, predicted, labels=present, average=None, zero_division=0.0)
@@ -73,9 +70,12 @@ def per_class(y: Any, predicted: Any, label_names: tuple[str, ...]) -> list[dict
     """Precision, recall, F1 and number of rows of each class, or label."""
     from sklearn.metrics import precision_recall_fscore_support
 
+    found: Any
     if y.ndim == 2:
+        from polymargin.metrics import entries, per_label
+
         names = list(label_names) or [f"label {k + 1}" for k in range(y.shape[1])]
-        found = precision_recall_fscore_support(y, predicted, average=None, zero_division=0.0)
+        found = per_label(entries(y, predicted))
     else:
         y, predicted = _of_one_kind(y, predicted)
         classes = sorted({*y.tolist(), *predicted.tolist()})

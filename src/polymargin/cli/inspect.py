@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 from typing import Any
 
 from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
 from polymargin.cli._models import open_model
-from polymargin.cli._output import print_json
+from polymargin.cli._output import print_json, printable
 
 HELP = "tell what is in a model file; with its training data, margins and bounds too"
 
@@ -31,10 +33,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    print(as_text(found))
-    if hasattr(opened.machine, "explain"):  # prints a page
-        print()
-        opened.machine.explain(*_training_rows(args, opened))
+    print(printable(as_text(found)))
+    if hasattr(opened.machine, "explain"):
+        page = io.StringIO()
+        with contextlib.redirect_stdout(page):  # it prints, class names too
+            opened.machine.explain(*_training_rows(args, opened))
+        print(f"\n{printable(page.getvalue())}", end="")
     return 0
 
 
@@ -44,7 +48,7 @@ def _training_rows(args: argparse.Namespace, opened: Any) -> tuple[Any, ...]:
         return ()
     from polymargin.tables import TableError
 
-    table = read_table_like(args, args.data, opened.layout)
+    table = read_table_like(args, args.data, opened.layout, args.target)
     if table.y is None:
         raise TableError(table.source, "there are no labels; name the column with --target")
     return opened.prepared(table), table.y

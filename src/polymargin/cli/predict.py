@@ -8,7 +8,7 @@ import io
 import json
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
+from polymargin.cli._data import DATA_HELP, add_table_arguments, input_file, read_table_like
 from polymargin.cli._models import open_model
 from polymargin.cli._output import plain, write_text
 
@@ -27,11 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from polymargin.cli import UsageError
+    from polymargin.files import check_output
 
     if args.model == "-" and args.data == "-":
         raise UsageError("model and data cannot both be standard input")
+    check_output(args.output, [args.model, input_file(args.data)])
     opened = open_model(args.model)
-    table = read_table_like(args, args.data, opened.layout)
+    table = read_table_like(args, args.data, opened.layout, args.target)
     labels = opened.predict(table)
     scores = opened.scores(table) if args.scores else None
     names = _label_names(opened, labels)

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like, read_training_table
+from polymargin.cli._data import DATA_HELP, add_table_arguments, input_file, read_table_like, read_training_table
 from polymargin.cli._machines import add_machine_arguments, make_machine
-from polymargin.cli._output import print_json
+from polymargin.cli._output import print_json, printable
 
 HELP = "fit a machine to a data file and save it"
 EPILOG = "Example: polymargin train iris.csv --target species --C 10 --kernel rbf -o iris.pm"
@@ -32,16 +32,18 @@ def run(args: argparse.Namespace) -> int:
 
     from polymargin.cli import UsageError
     from polymargin.cli.evaluate import metrics
+    from polymargin.files import check_output
     from polymargin.persistence import save
     from polymargin.tables import make_preprocessor
 
     if args.output == "-" and args.json:
         raise UsageError("standard output can take the model (-o -) or the summary (--json), not both")
+    check_output(args.output, [input_file(args.data), input_file(args.test)])
     machine = make_machine(args, args.multilabel)
     table = read_training_table(args, args.data)
-    test = read_table_like(args, args.test, table.layout) if args.test else None
-    if test is not None and test.y is None:
-        raise UsageError(f"{test.source} has no target {table.target_name!r} to evaluate on")
+    test = _test_table(args, table) if args.test else None
+    _check_members(table)
+    _check_width(table)
     model = Pipeline([("prepare", make_preprocessor(table, scale=not args.no_scale)), ("machine", machine)])
     with _progress_on_stderr():
         model.fit(table.X, table.y)
@@ -52,8 +54,48 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**summary, "model": args.output})
     else:
-        print(_as_text(table, summary, args), file=sys.stderr if args.output == "-" else sys.stdout)
+        print(printable(_as_text(table, summary, args)), file=sys.stderr if args.output == "-" else sys.stdout)
     return 0
+
+
+def _test_table(args: argparse.Namespace, table: Any) -> Any:
+    """Test rows with labels: in the columns of the training file's names, else where --target says."""
+    from polymargin.cli import UsageError
+
+    test = read_table_like(args, args.test, table.layout)
+    if test.y is None and args.target:
+        test = read_table_like(args, args.test, table.layout, args.target)
+    if test.y is None:
+        raise UsageError(f"{test.source} has no target {table.target_name!r} to evaluate on")
+    return test
+
+
+def _check_members(table: Any) -> None:
+    """Labels without a member cannot be learned: the machine knows their numbers only, the table their names."""
+    if not table.multilabel:
+        return
+    from polymargin.tables import TableError
+    from polymargin.tables.table import few
+
+    empty = [name for name, members in zip(table.target_names, (table.y > 0).any(axis=0), strict=True) if not members]
+    if empty:
+        raise TableError(table.source, f"no row has {few(empty)}: leave labels without a member out (--target, --drop)")
+
+
+def _check_width(table: Any) -> None:
+    """Sparse rows may name a column with any number; a machine has a weight for every column and class."""
+    if not table.sparse:
+        return
+    from polymargin.features import available_memory
+    from polymargin.unpacking import in_words
+
+    classes = table.y.shape[1] if table.multilabel else len(set(table.y.tolist()))
+    needed, free = 8.0 * table.n_features * (classes + 2), available_memory()
+    if needed > free:
+        raise MemoryError(
+            f"{table.source} has {table.n_features} columns, so the weights of {classes} classes take {in_words(needed)}, "
+            f"{in_words(free)} are free"
+        )
 
 
 class _progress_on_stderr:

@@ -15,6 +15,7 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCo
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 
+from polymargin.comparison.known_labels import KnownLabelsClassifier
 from polymargin.estimators import machines
 
 LINEAR_CS = tuple(np.logspace(-2, 2, 5))
@@ -56,11 +57,13 @@ class Candidate:
 
 
 def default_candidates(
-    n_rows: int, n_classes: int, *, multilabel: bool = False, random_state: int | None = 0
+    n_rows: int, n_classes: int, *, multilabel: bool = False, known_only: bool = False, random_state: int | None = 0
 ) -> list[Candidate]:
-    """All machines that make sense for so many rows."""
+    """All machines that make sense for so many rows; `known_only`: the label matrix has -1 and unknown entries."""
     ours = _our_machines(n_rows, multilabel, random_state)
-    return ours + (_multilabel_rivals(n_rows, random_state) if multilabel else _rivals(n_rows, n_classes, random_state))
+    if multilabel:
+        return ours + _multilabel_rivals(n_rows, random_state, KnownLabelsClassifier if known_only else OneVsRestClassifier)
+    return ours + _rivals(n_rows, n_classes, random_state)
 
 
 def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> list[Candidate]:
@@ -96,11 +99,11 @@ def _rivals(n_rows: int, n_classes: int, random_state: int | None) -> list[Candi
     return rivals
 
 
-def _multilabel_rivals(n_rows: int, random_state: int | None) -> list[Candidate]:
+def _multilabel_rivals(n_rows: int, random_state: int | None, per_label: Any) -> list[Candidate]:
     rivals = {
         "LinearSVC per label": (LinearSVC(random_state=random_state, max_iter=10_000), LINEAR_CS),
         "LogisticRegression per label": (LogisticRegression(max_iter=1000), LINEAR_CS),
     }
     if n_rows <= SVC_UP_TO:
         rivals["SVC rbf per label"] = (SVC(), KERNEL_CS)
-    return [Candidate(name, OneVsRestClassifier(est), {"estimator__C": Cs}) for name, (est, Cs) in rivals.items()]
+    return [Candidate(name, per_label(est), {"estimator__C": Cs}) for name, (est, Cs) in rivals.items()]

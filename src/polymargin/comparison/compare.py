@@ -16,13 +16,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from polymargin import validation
 from polymargin.comparison.candidates import Candidate, default_candidates
-from polymargin.comparison.evaluation import Record, evaluate, folds, search
-from polymargin.comparison.plan import SCOUT_FROM, SCOUT_ROWS, Race, rungs_of
+from polymargin.comparison.evaluation import Limits, Record, evaluate, folds, search
+from polymargin.comparison.plan import SCOUT_FROM, SCOUT_ROWS, Race, Task
 from polymargin.comparison.result import Comparison
-
-MULTICLASS_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
-MULTILABEL_METRICS = ("jaccard", "micro_f1", "macro_f1", "subset_accuracy")
-_SCORING = {"macro_f1": "f1_macro", "micro_f1": "f1_micro", "jaccard": "jaccard_samples", "subset_accuracy": "accuracy"}
+from polymargin.comparison.scoring import Scorer, metrics_of
+from polymargin.estimators import CrammerSingerSVC
 
 Progress = Callable[[str, int, int, float], None]
 
@@ -38,6 +36,7 @@ def compare_machines(
     repeats: int = 1,
     inner: int = 3,
     budget: float | None = None,
+    refit: bool = False,
     n_jobs: int | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -50,12 +49,13 @@ def compare_machines(
     Parameters
     ----------
     X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-    y : array of shape (n_samples,), or 0/1 indicator matrix of shape (n_samples, n_labels)
+    y : array of shape (n_samples,), or label matrix of shape (n_samples, n_labels)
+        A label matrix holds 0 and 1; or 1, -1 and 0, where 0 is unknown and neither trained on nor counted by a metric.
     machines : sequence of Candidate, default=None
         Who takes part. None is :func:`default_candidates`.
     metric : str, default=None
-        What decides: "accuracy" (default), "balanced_accuracy" or "macro_f1"; for an indicator matrix "jaccard" (default),
-        "micro_f1", "macro_f1" or "subset_accuracy". All are reported.
+        What decides: "accuracy" (default), "balanced_accuracy" or "macro_f1"; for a label matrix "jaccard" (default),
+        "micro_f1", "macro_f1" or "subset_accuracy", and with -1 in it also "label_accuracy". All are reported.
     preprocessor : transformer, "auto" or None, default="auto"
         Fitted on each training part. "auto" standardises dense columns and scales sparse ones by their largest entry.
     cv : int, default=5
@@ -65,8 +65,11 @@ def compare_machines(
     inner : int, default=3
         Folds of the tuning inside a training part.
     budget : float, default=None
-        Seconds. If not all machines fit into it, the worse half is left out after each round (successive halving). A fit
-        that runs is not interrupted, so the last ones may take a little longer.
+        Seconds. If not all machines fit into it, those leave that are too slow for it, or clearly worse than the leader on
+        at least three splits; see `polymargin.comparison.plan`. What runs when the time is up is cut off, or ends its last
+        native call. Times decide here, so another run may end differently.
+    refit : bool, default=False
+        Tune and fit the winner on all data at once, within the budget; :meth:`Comparison.fit_winner` then only returns it.
     n_jobs : int or None, default=None
         Splits that are worked on at the same time (joblib). Measured times are cleanest with 1.
     random_state : int, default=0
@@ -90,32 +93,43 @@ def compare_machines(
     >>> comparison.winner
     'Crammer-Singer'
     """
-    X, y, multilabel = _checked(X, y)
-    n_classes = y.shape[1] if multilabel else len(np.unique(y))
-    metric = _checked_metric(metric, multilabel)
+    X, y, multilabel, known_only = _checked(X, y)
+    metric = _checked_metric(metric, multilabel, known_only)
     for name, value, least in (("cv", cv, 2), ("repeats", repeats, 1), ("inner", inner, 2)):
         validation.whole(name, value, least, "a small whole number")
     if budget is not None:
         validation.positive("budget", budget, "seconds, for example 60")
     seed = validation.seed_of(random_state)
-    candidates = list(machines) if machines is not None else default_candidates(
-        X.shape[0], n_classes, multilabel=multilabel, random_state=seed
-    )
+    validation.flag("refit", refit)
+    candidates = list(machines) if machines is not None else candidates_for(X, y, random_state=seed)
     _check_names(candidates)
     if isinstance(preprocessor, str) and preprocessor == "auto":
         preprocessor = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
     splits = [split for repeat in range(repeats) for split in _splits(X, y, cv, seed + repeat)]
-    settings: dict[str, Any] = {"inner": inner, "scoring": _SCORING.get(metric, metric), "seed": seed}
+    train, test = splits[0]
+    settings: dict[str, Any] = {"inner": inner, "scoring": Scorer(metric, known_only), "seed": seed}
     by_name = {candidate.name: candidate for candidate in candidates}
-    race = Race(list(by_name), metric, budget, validation.thread_count(n_jobs))
+    race = Race(
+        list(by_name),
+        metric,
+        budget,
+        validation.thread_count(n_jobs),
+        test_share=len(test) / len(train),
+        resolution=1 / len(test),
+        fits_after=_growth(X.shape[0] / len(train)) if refit else 0.0,
+    )
+    if budget is not None and race.workers > 1:  # processes take a while to start, which is nobody's fault
+        Parallel(n_jobs=n_jobs)(delayed(_wake)() for _ in range(race.workers))
     scouting = budget is not None and X.shape[0] > SCOUT_FROM
     scout = _scout(y, seed) if scouting else splits[0]
 
-    def run(tasks: Sequence[tuple[str, int]]) -> Iterable[Record]:
+    def run(tasks: Sequence[Task], limits: Callable[[Task], Limits]) -> Iterable[Record]:
         began = time.perf_counter()
         jobs = (
-            delayed(evaluate)(by_name[name], X, y, split, *(scout if split < 0 else splits[split]), preprocessor, settings)
-            for name, split in tasks
+            delayed(evaluate)(
+                by_name[name], X, y, k, *(scout if k < 0 else splits[k]), preprocessor, settings, limits((name, k))
+            )
+            for name, k in tasks
         )
         results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")(jobs)
         for done, record in enumerate(results, start=1):
@@ -124,52 +138,77 @@ def compare_machines(
                 progress(record.machine, done, len(tasks), left)
             yield record
 
-    if scouting:
-        grows = (len(splits[0][0]) / len(scout[0])) ** 1.3  # between linear and kernel machines
-        race.run([[-1], *rungs_of(len(splits), cv)], run, growth=grows)
-    else:
-        race.run(rungs_of(len(splits), cv), run)
+    race.run(len(splits), cv, run, scout_growth=_growth(len(train) / len(scout[0])) if scouting else None)
     order = {candidate.name: k for k, candidate in enumerate(candidates)}
     records = sorted((r for r in race.records if r.split >= 0), key=lambda r: (order[r.machine], r.split))
     if not any(record.scores for record in records):
-        reasons = "; ".join(f"{name}: {why}" for name, why in race.dropped.items()) or "the budget is too small"
+        reasons = "; ".join(f"{name}: {why}" for name, why in race.dropped.items())
         raise RuntimeError(f"no machine could be evaluated ({reasons}).")
-    train, test = splits[0]
-    return Comparison(
+    comparison = Comparison(
         records=tuple(records),
         metric=metric,
         test_share=len(test) / len(train),
         candidates=tuple(candidates),
         dropped=dict(race.dropped),
         settings={"cv": cv, "repeats": repeats, "inner": inner, "budget": budget, "random_state": seed, "metric": metric},
-        shape=(X.shape[0], X.shape[1], n_classes),
+        shape=(X.shape[0], X.shape[1], n_classes_of(y)),
         _search=lambda candidate: search(candidate, preprocessor, y, **settings),
         _data=(X, y),
         _first_split=(train, test),
     )
+    if refit:
+        comparison.fit_winner()
+    return comparison
 
 
-def _checked(X: Any, y: Any) -> tuple[Any, Any, bool]:
+def candidates_for(X: Any, y: Any, *, random_state: int | None = 0) -> list[Candidate]:
+    """The default candidates of this data."""
+    X, y, multilabel, known_only = _checked(X, y)
+    return default_candidates(
+        X.shape[0], n_classes_of(y), multilabel=multilabel, known_only=known_only, random_state=random_state
+    )
+
+
+def _wake() -> None:
+    """Imports what the first fit of a process would import."""
+    X = np.array([[0.0], [1.0], [0.2], [0.8]])
+    CrammerSingerSVC(random_state=0).fit(X, [0, 1, 0, 1])
+
+
+def n_classes_of(y: Any) -> int:
+    """Number of classes, or labels."""
+    return int(y.shape[1]) if y.ndim == 2 else len(np.unique(y))
+
+
+def _growth(times: float) -> float:
+    """How much longer a machine takes on so many times the rows: between linear and kernel machines."""
+    return float(times**1.3)
+
+
+def _checked(X: Any, y: Any) -> tuple[Any, Any, bool, bool]:
+    """X, y, whether y is a label matrix, and whether that one knows some entries only."""
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sparse.issparse(X):
         X = X.tocsr()
-    kind = type_of_target(y, input_name="y")
+    dense = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    known_only = dense.ndim == 2 and dense.shape[1] > 1 and bool((dense == -1).any() and np.isin(dense, (-1, 0, 1)).all())
+    kind = "multilabel-indicator" if known_only else type_of_target(y, input_name="y")
     if kind not in ("binary", "multiclass", "multilabel-indicator"):
-        raise ValueError(f"y is {kind}; compare_machines needs class labels or a 0/1 indicator matrix.")
+        raise ValueError(f"y is {kind}; compare_machines needs class labels or a label matrix of 0 and 1 (or 1, -1 and 0).")
     multilabel = kind == "multilabel-indicator"
-    y = (y.toarray() if sparse.issparse(y) else np.asarray(y)) if multilabel else np.asarray(y).ravel()
+    y = dense if multilabel else dense.ravel()
     if X.shape[0] != y.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {y.shape[0]}.")
-    return X, y, multilabel
+    return X, y, multilabel, known_only
 
 
-def _checked_metric(metric: str | None, multilabel: bool) -> str:
-    known = MULTILABEL_METRICS if multilabel else MULTICLASS_METRICS
+def _checked_metric(metric: str | None, multilabel: bool, known_only: bool) -> str:
+    known = metrics_of(multilabel, known_only)
     if metric is None:
         return known[0]
     if metric not in known:
-        kind = "an indicator matrix" if multilabel else "class labels"
+        kind = "a label matrix" if multilabel else "class labels"
         raise ValueError(f"metric={metric!r} is not one for {kind}; use one of {', '.join(known)}.")
     return metric
 

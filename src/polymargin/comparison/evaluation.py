@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import signal
+import threading
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn import metrics
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
+from polymargin.comparison.scoring import OutOfTime, score_all
 from polymargin.paths import PathCV
 
 STEP = "machine"  # the last step of the pipelines
@@ -38,7 +43,9 @@ class Record:
     n_not_converged : int
         Fits of the search that ended with a ConvergenceWarning.
     error : str
-        Why there are no scores; empty if there are.
+        Why the machine failed; empty if it did not.
+    progress : float
+        Share of the fits that were done. Below 1 the time was up, and there are no scores; 0 is not begun.
     """
 
     machine: str
@@ -49,9 +56,10 @@ class Record:
     predict_seconds: float
     n_not_converged: int
     error: str = ""
+    progress: float = 1.0
 
 
-def search(candidate: Candidate, preprocessor: Any, y: Any, *, inner: int, scoring: str, seed: int) -> PathCV:
+def search(candidate: Candidate, preprocessor: Any, y: Any, *, inner: int, scoring: Any, seed: int) -> PathCV:
     """The candidate with its preprocessing and its tuning, not yet fitted."""
     steps = [] if preprocessor is None else [("prepare", clone(preprocessor))]
     pipeline = Pipeline([*steps, (STEP, clone(candidate.estimator))])
@@ -66,22 +74,60 @@ def folds(y: Any, n_splits: int, seed: int) -> Any:
     return kind(n_splits=n_splits, shuffle=True, random_state=seed)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How long one candidate may take on one split.
+
+    Attributes
+    ----------
+    until : float
+        When everything ends, by `time.time`.
+    allowed : float
+        Seconds from the beginning of the work.
+    expected : float
+        Seconds it will take, as far as is known: what would not end in time is not begun.
+    """
+
+    until: float = math.inf
+    allowed: float = math.inf
+    expected: float = 0.0
+
+
 def evaluate(
-    candidate: Candidate, X: Any, y: Any, split: int, train: Any, test: Any, preprocessor: Any, settings: dict[str, Any]
+    candidate: Candidate,
+    X: Any,
+    y: Any,
+    split: int,
+    train: Any,
+    test: Any,
+    preprocessor: Any,
+    settings: dict[str, Any],
+    limits: Limits,
 ) -> Record:
     """Nested: the test part is seen by nothing but the metrics. A candidate that fails says why and the others go on."""
+    now = time.time()
+    scorer = replace(settings["scoring"], deadline=min(limits.until, now + limits.allowed))
+    if now + limits.expected > limits.until:
+        return Record(candidate.name, split, {}, {}, 0.0, 0.0, 0, progress=0.0)
     y_train = _safe_indexing(y, train)
-    tuned = search(candidate, preprocessor, y_train, **settings)
+    tuned = search(candidate, preprocessor, y_train, **{**settings, "scoring": scorer})
     began = time.perf_counter()
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, stopped_at(scorer.deadline):
             warnings.simplefilter("always")
             tuned.fit(_safe_indexing(X, train), y_train)
         fitted = time.perf_counter()
         X_test = _safe_indexing(X, test)
         predicted = tuned.predict(X_test)
         done = time.perf_counter()
-        scores = score_all(_safe_indexing(y, test), predicted, _probabilities(tuned, X_test), tuned.classes_)
+        probabilities = _probabilities(tuned, X_test)
+        scores = score_all(
+            _safe_indexing(y, test), predicted, probabilities, tuned.classes_, known_only=scorer.known_only
+        )
+    except OutOfTime:
+        n_fits = settings["inner"] * len(ParameterGrid(candidate.grid)) + 1
+        progress = max(scorer.n_calls, 0.5) / n_fits  # half a fit if none was done
+        return Record(candidate.name, split, {}, {}, time.perf_counter() - began, 0.0, 0, progress=progress)
     except (ValueError, ArithmeticError, MemoryError) as problem:
         seconds = time.perf_counter() - began
         return Record(candidate.name, split, {}, {}, seconds, 0.0, 0, str(problem).split("\n")[0] or repr(problem))
@@ -90,26 +136,30 @@ def evaluate(
     return Record(candidate.name, split, scores, params, fitted - began, done - fitted, not_converged)
 
 
-def score_all(y: Any, predicted: Any, probabilities: Any, classes: Any) -> dict[str, float]:
-    """All metrics that are defined for this kind of target."""
-    if getattr(y, "ndim", 1) == 2:
-        y, predicted = (np.asarray(M.toarray() if hasattr(M, "toarray") else M) for M in (y, predicted))
-        y = (y > 0).astype(int)
-        return {
-            "jaccard": metrics.jaccard_score(y, predicted, average="samples", zero_division=1.0),
-            "micro_f1": metrics.f1_score(y, predicted, average="micro", zero_division=0.0),
-            "macro_f1": metrics.f1_score(y, predicted, average="macro", zero_division=0.0),
-            "subset_accuracy": metrics.accuracy_score(y, predicted),
-        }
-    labels = np.unique(y)
-    scores = {
-        "accuracy": metrics.accuracy_score(y, predicted),
-        "balanced_accuracy": metrics.recall_score(y, predicted, labels=labels, average="macro", zero_division=0.0),
-        "macro_f1": metrics.f1_score(y, predicted, labels=labels, average="macro", zero_division=0.0),
-    }
-    if probabilities is not None and np.isin(labels, classes).all():
-        scores["log_loss"] = metrics.log_loss(y, probabilities, labels=classes)
-    return scores
+@contextmanager
+def stopped_at(deadline: float) -> Iterator[None]:
+    """Raises OutOfTime inside a fit that runs beyond the deadline.
+
+    A timer signal does it, which Python handles between two instructions and our native loops look for. Where there is none
+    (on Windows, outside the main thread), and inside the native loops of others, the fit ends first.
+    """
+    possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not possible or not math.isfinite(deadline) or signal.getitimer(signal.ITIMER_REAL)[0] > 0:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.time(), 1e-3))
+    try:
+        yield
+    finally:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        finally:  # the timer may end at this very moment
+            signal.signal(signal.SIGALRM, before)
+
+
+def _out_of_time(*_: Any) -> None:
+    raise OutOfTime
 
 
 def _probabilities(estimator: Any, X: Any) -> Any:

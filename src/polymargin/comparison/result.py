@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
-from polymargin.comparison.evaluation import Record
+from polymargin.comparison.evaluation import STEP, Record
+from polymargin.comparison.plan import AS_SLOW, AS_WORSE
 from polymargin.comparison.statistics import Difference, corrected_t_test, half_width, holm
 
 
@@ -85,16 +86,34 @@ class Comparison:
 
     @cached_property
     def winner(self) -> str:
-        most = max(len(self.scores(name)) for name in self._names)
-        finalists = [name for name in self._names if len(self.scores(name)) == most]
-        # equal means: the faster one
-        return min(finalists, key=lambda name: (-self._mean(name), self._seconds(name)))
+        stayed = [name for name in self._names if name not in self.dropped] or self._names
+        shared = set.intersection(*(set(self.scores(name)) for name in stayed))
+        finalists = stayed if shared else [max(stayed, key=lambda name: len(self.scores(name)))]
+        return min(finalists, key=lambda name: self._rank(name, shared or set(self.scores(finalists[0]))))
+
+    def _rank(self, machine: str, splits: set[int]) -> tuple[float, ...]:
+        """Best first: by the mean of the deciding metric, then of the others, then in the order of the candidates.
+
+        Nothing here is measured time, so a comparison without a budget can be repeated.
+        """
+        records = [record for record in self._of(machine) if record.split in splits]
+        others = [name for name in records[0].scores if name not in (self.metric, "log_loss")]
+        # means of the same scores in another order may differ in the last bit
+        means = [-round(_mean_of(records, name), 12) for name in (self.metric, *others)]
+        return (*means, float(self._names.index(machine)))
+
+    @property
+    def resolution(self) -> float:
+        """What one test row is worth: 1 / n_test."""
+        return (1.0 + self.test_share) / (self.test_share * self.shape[0])
 
     def difference(self, first: str, second: str) -> Difference:
         """Paired comparison of two machines on the splits they share."""
         one, other = self.scores(first), self.scores(second)
         shared = sorted(set(one) & set(other))
-        return corrected_t_test([one[k] for k in shared], [other[k] for k in shared], self.test_share)
+        return corrected_t_test(
+            [one[k] for k in shared], [other[k] for k in shared], self.test_share, resolution=self.resolution
+        )
 
     @cached_property
     def table(self) -> tuple[Row, ...]:
@@ -103,7 +122,9 @@ class Comparison:
         stayed = [name for name in others if name not in self.dropped]  # those who left early are not tested
         corrected = dict(zip(stayed, holm([tests[name].p_value for name in stayed]), strict=True))
         rows = [self._row(name, tests.get(name), corrected.get(name, 1.0)) for name in self._names]
-        return tuple(sorted(rows, key=lambda row: (row.machine != self.winner, -row.scores[self.metric])))
+        rows.sort(key=lambda row: -round(row.scores[self.metric], 12))
+        # those who left were measured on fewer splits: they stand below those who stayed
+        return tuple(sorted(rows, key=lambda row: (row.machine != self.winner, row.machine in self.dropped)))
 
     @property
     def ties(self) -> tuple[str, ...]:
@@ -112,8 +133,13 @@ class Comparison:
 
     @property
     def left_early(self) -> tuple[str, ...]:
-        """Machines with scores of some splits only."""
+        """Machines that left the race and have scores of some splits only."""
         return tuple(row.machine for row in self.table[1:] if row.machine in self.dropped)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why machines left, a line each."""
+        return tuple(f"{name}: {why}" for name, why in self.dropped.items())
 
     @property
     def recommendation(self) -> str:
@@ -121,35 +147,51 @@ class Comparison:
         best = self.table[0]
         said = f"Use {best.machine}" + (f" ({described(best.params)})" if best.params else "")
         said += f": {self.metric.replace('_', ' ')} {best.scores[self.metric]:.3f}{best.spread}"
-        if len(self.table) == 1:
-            return said + "; it had no rival."
-        second = self.table[1]
-        said += f". It beats the runner-up, {second.machine}, with probability {second.probability_worse:.0%}"
-        left = len(self.left_early)
-        early = f"; {left} left early" if left else ""
+        rivals, early = [row for row in self.table[1:] if row.machine not in self.dropped], self._left_early_as()
+        if not rivals:
+            return said + ("; no other machine stayed" + early if early else "; it had no rival") + "."
+        said += f". It beats the runner-up, {rivals[0].machine}, with probability {rivals[0].probability_worse:.0%}"
         if not self.ties:
-            rest = "all others" if not left else "all others that stayed"
-            return said + f", and {rest} are worse beyond doubt (p < 0.05){early}."
+            rest = "all others that stayed" if early else "all others"
+            return said + f", and {rest} are worse (p < 0.05 each){early}."
         fastest = min([best.machine, *self.ties], key=self._seconds)
-        said += f"; {len(self.ties)} of {len(self.table) - 1 - left} others cannot be told from it"
+        said += f"; {len(self.ties)} of {len(rivals)} others cannot be told from it"
         if fastest != best.machine:
             times = self._seconds(best.machine) / self._seconds(fastest)
             said += f", the fastest of them is {fastest} (tuned and fitted in 1/{times:.1f} of the time)"
         return said + early + "."
 
+    def _left_early_as(self) -> str:
+        """How many machines left for which reason, and how many of them have no score at all."""
+        counts = {kind: sum(why.startswith(kind) for why in self.dropped.values()) for kind in (AS_WORSE, AS_SLOW)}
+        counts["failed"] = len(self.dropped) - sum(counts.values())
+        unseen = sum(name not in self._names for name in self.dropped)
+        said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n)
+        if not said:
+            return ""
+        return f"; {len(self.dropped)} left early ({said})" + (f", {unseen} of them without a score" if unseen else "")
+
     def fit_winner(self) -> Any:
         """The recommended machine with its preprocessing, tuned and fitted on all data."""
-        candidate = next(c for c in self.candidates if c.name == self.winner)
-        return self._search(candidate).fit(*self._data).best_estimator_
+        return self._winner_model
+
+    @cached_property
+    def _winner_model(self) -> Any:
+        return self._search(self._candidate(self.winner)).fit(*self._data).best_estimator_
 
     def fitted_on_split(self, machine: str) -> FittedOnSplit:
-        """A machine tuned and fitted on the first split's training rows, for a look inside."""
+        """A machine with the parameters that the first split chose, fitted on that split's training rows."""
         if machine not in self._fitted:
             (X, y), (train, test) = self._data, self._first_split
-            candidate = next(c for c in self.candidates if c.name == machine)
-            tuned = self._search(candidate).fit(_safe_indexing(X, train), _safe_indexing(y, train))
-            self._fitted[machine] = FittedOnSplit(tuned.best_estimator_, _safe_indexing(X, test), _safe_indexing(y, test))
+            chosen = next(record.params for record in self._of(machine) if record.split == 0)
+            model = self._search(self._candidate(machine)).estimator
+            model.set_params(**{f"{STEP}__{name}": value for name, value in chosen.items()})
+            model.fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            self._fitted[machine] = FittedOnSplit(model, _safe_indexing(X, test), _safe_indexing(y, test))
         return self._fitted[machine]
+
+    def _candidate(self, machine: str) -> Candidate:
+        return next(candidate for candidate in self.candidates if candidate.name == machine)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data, ready for JSON."""
@@ -195,18 +237,18 @@ class Comparison:
     def __str__(self) -> str:
         names = list(self.table[0].scores)
         width = max(len(row.machine) for row in self.table)
-        lines = ["  ".join([f"{'machine':{width}s}", *(f"{n:>18s}" for n in names), f"{'fit s':>8s}", "p-value"])]
+        lines = ["  ".join([f"{'machine':{width}s}", *(f"{n:>18s}" for n in names), "splits", f"{'fit s':>8s}", "p-value"])]
         for row in self.table:
             cells = [f"{row.machine:{width}s}"]
             for name in names:
                 value = f"{row.scores[name]:.3f}" if name in row.scores else "-"
                 cells.append(f"{value + row.spread if name == self.metric else value:>18s}")
-            cells += [f"{row.fit_seconds:8.2f}", self.told_apart(row).rjust(7)]
+            cells += [f"{row.n_splits:6d}", f"{row.fit_seconds:8.2f}", self.told_apart(row).rjust(7)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join([*lines, "", self.recommendation])
+        return "\n".join([*lines, "", self.recommendation, *self.notes])
 
     def plot(self, ax: Any = None) -> Any:
-        """Mean scores with 95 % intervals, best on top; hollow marks are worse than the winner beyond doubt.
+        """Mean scores with 95 % intervals, best on top; hollow marks are worse than the winner (p < 0.05).
 
         Returns
         -------
@@ -236,9 +278,6 @@ class Comparison:
     def _of(self, machine: str) -> list[Record]:
         return [record for record in self.records if record.machine == machine and record.scores]
 
-    def _mean(self, machine: str) -> float:
-        return float(np.mean(list(self.scores(machine).values())))
-
     def _seconds(self, machine: str) -> float:
         return float(np.mean([record.fit_seconds for record in self._of(machine)]))
 
@@ -249,10 +288,10 @@ class Comparison:
         most_often = chosen.index(max(chosen, key=chosen.count))
         return Row(
             machine=machine,
-            ours=next(c.ours for c in self.candidates if c.name == machine),
+            ours=self._candidate(machine).ours,
             n_splits=len(records),
             scores={name: _mean_of(records, name) for name in shared},
-            interval=half_width(list(self.scores(machine).values()), self.test_share),
+            interval=half_width(list(self.scores(machine).values()), self.test_share, self.resolution),
             fit_seconds=self._seconds(machine),
             predict_seconds=float(np.mean([record.predict_seconds for record in records])),
             probability_worse=0.5 if test is None else test.probability,

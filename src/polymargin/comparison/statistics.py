@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     probability: float
 
 
-def corrected_t_test(first: ArrayLike, second: ArrayLike, test_share: float) -> Difference:
+def corrected_t_test(first: ArrayLike, second: ArrayLike, test_share: float, resolution: float = 0.0) -> Difference:
     """Compares paired scores of the same splits.
 
     Parameters
@@ -31,25 +31,28 @@ def corrected_t_test(first: ArrayLike, second: ArrayLike, test_share: float) -> 
     first, second : array-like of shape (n_splits,)
     test_share : float
         n_test / n_train of a split.
+    resolution : float, default=0
+        The score of one test row, 1 / n_test: the least standard deviation. Scores are counted in rows, and the same
+        difference on a few splits is no proof that it has none.
     """
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     k, mean = len(differences), float(differences.mean())
     if k < 2:
         return Difference(mean, float("nan"), 1.0, 0.5)
-    error = float(np.sqrt((1.0 / k + test_share) * differences.var(ddof=1)))
+    error = float(np.sqrt((1.0 / k + test_share) * max(differences.var(ddof=1), resolution**2)))
     if error == 0.0:  # the same difference everywhere
         return Difference(mean, 0.0, 1.0 if mean == 0.0 else 0.0, 0.5 if mean == 0.0 else float(mean > 0))
     t = mean / error
     return Difference(mean, error, float(2 * stats.t.sf(abs(t), k - 1)), float(stats.t.cdf(t, k - 1)))
 
 
-def half_width(scores: ArrayLike, test_share: float, confidence: float = 0.95) -> float:
-    """Half the width of the corrected confidence interval of a mean score."""
+def half_width(scores: ArrayLike, test_share: float, resolution: float = 0.0, confidence: float = 0.95) -> float:
+    """Half the width of the corrected confidence interval of a mean score; `resolution` as in `corrected_t_test`."""
     scores = np.asarray(scores, dtype=np.float64)
     k = len(scores)
     if k < 2:
         return float("nan")
-    error = np.sqrt((1.0 / k + test_share) * scores.var(ddof=1))
+    error = np.sqrt((1.0 / k + test_share) * max(scores.var(ddof=1), resolution**2))
     return float(stats.t.ppf(0.5 + confidence / 2, k - 1) * error)
 
 

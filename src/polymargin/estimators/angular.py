@@ -111,6 +111,7 @@ class AngularSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -127,6 +128,7 @@ class AngularSVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.omega = omega
         self.regularizer = regularizer
@@ -155,19 +157,21 @@ class AngularSVC(MarginClassifier):
         return vars(self).get("_warm")
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        self._warm = solution.notes.memory
+        if solution.notes is not None:
+            self._warm = solution.notes.memory
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)
-        penalty, W, notes = problem.penalty, solution.machine.W, solution.notes
-        assert isinstance(penalty, AnglePenalty) and isinstance(notes, Spread)
+        penalty, W = problem.penalty, solution.machine.W
+        assert isinstance(penalty, AnglePenalty)
         self._rank, self._floor = penalty.rank, penalty.floor
         self.angles_ = angles_between(W)
         self.min_angle_ = smallest_angle(self.angles_)
         self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
         self.uniformity_ = _uniformity(self.singular_values_)
-        self.objective_history_ = np.asarray(notes.objectives)
-        self.min_angle_history_ = np.asarray(notes.min_angles)
+        ways = solution.notes or Spread((self.objective_,), (self.min_angle_,), None, None)  # None: it was interrupted
+        self.objective_history_ = np.asarray(ways.objectives)
+        self.min_angle_history_ = np.asarray(ways.min_angles)
 
     def _shortfall(self) -> str:
         end = self.certificate_
@@ -187,9 +191,9 @@ class AngularSVC(MarginClassifier):
         end = self.certificate_
         return end.dual - end.constant >= 0.999 * problem.trivial_value()
 
-    def _trivial_claim(self, problem: Problem) -> str:
+    def _trivial_finding(self, problem: Problem) -> str:
         if self._is_proven_trivial(problem):
-            return super()._trivial_claim(problem)
+            return super()._trivial_finding(problem)
         found = f"with C={self.C:g} and omega={self.omega:g} no machine was found that is better than W = 0"
         end = self.certificate_
         if end.rel_gap <= 1e-3:

@@ -52,7 +52,10 @@ PARAMETERS = """C : float, default=1.0
     verbose : int, default=0
         Print a line at each evaluation of the true gap.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited.
+        Order in which rows are visited. None is one and the same order: a fit can be repeated.
+    on_interrupt : "raise" or "keep", default="raise"
+        What Ctrl-C during the fit does: leave the estimator as it was, or keep the machine found so far, with its
+        certificate and a warning. Before there is one, "keep" raises too.
     """
 
 ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
@@ -127,6 +130,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         self.C = C
         self.kernel = kernel
@@ -142,7 +146,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
+    _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
 
@@ -186,15 +192,17 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             X, y = self._validated(X, y)
         largest = validation.check_magnitude(X)
         targets = self._read_targets(X, y, sample_weight)
-        rows, kept = self._kept_rows(X, targets.kept), targets.kept
+        rows, kept = _canonical(self._kept_rows(X, targets.kept)), targets.kept
         seed = validation.seed_of(self.random_state)
         mapping = None if self.kernel == "linear" else self._kernel_map(seed)
         features = rows if mapping is None else self._features(mapping, rows, targets)
         implicit = features is None
-        problem = self._problem(_canonical(rows if implicit else features), targets.y, targets.weight, len(targets.classes))
+        problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
         del targets  # its weights live on in the problem's costs
-        ledger = Ledger(solver_tolerance(self.tol, problem.X.dtype), self.verbose, type(self).__name__)
+        tol = solver_tolerance(self.tol, problem.X.dtype)
+        ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
+        ledger.keeps_interrupted = self.on_interrupt == "keep"
         settings: dict[str, Any] = {
             "max_iter": self.max_iter,
             "seed": seed,
@@ -212,9 +220,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
-            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, tol=self.tol, **settings)
+            settings |= {"tol": self.tol, "representative": self._representative}
+            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings)
             self.__dict__.update(facts)
-            self._store(problem, solution, self._representative(expansion.b))
+            self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, largest)
         return self
@@ -227,6 +236,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
+        validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
@@ -317,9 +327,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return WarmStart(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        """Keeps what `_warm_start` needs in the one attribute `_warm`, which is neither saved nor left on a path's machines."""
+        """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""
         if solution.duals is not None:
-            self._warm = Warm(solution.duals, solution.machine.b, problem.cost, solution.crawled)
+            self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         for name in (*_OF_ONE_KIND, "_warm"):  # of an earlier fit
@@ -351,7 +361,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(
-                f"{name} found a trivial solution: {self._trivial_claim(problem)}. Try {self._advice_if_trivial()}." + scaling,
+                f"{name} found a trivial solution: {self._trivial_finding(problem)}. Try {self._advice_if_trivial()}."
+                + scaling,
                 UserWarning,
                 stacklevel=3,
             )
@@ -361,8 +372,9 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _not_converged(self) -> str:
         """One sentence with gap and tolerance, and what to do."""
         end = self.certificate_
+        what = "was interrupted" if end.status == "interrupted" else "stopped"
         return (
-            f"{type(self).__name__} stopped after {end.n_iter} iterations with {self._shortfall()} (objective "
+            f"{type(self).__name__} {what} after {end.n_iter} iterations with {self._shortfall()} (objective "
             f"{end.primal:.6g}, the {end.bounds} is at least {end.dual:.6g}). Raise max_iter, scale the columns of X "
             "(StandardScaler) or lower C."
         )
@@ -371,12 +383,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """What a fit that ended early has missed."""
         return f"a relative duality gap of {self.certificate_.rel_gap:.2e}, above tol={self.tol:g}"
 
-    def _trivial_claim(self, problem: Problem) -> str:
-        """What is known of a trivial solution."""
-        return f"with C={self.C:g} no machine is better by more than 0.1 % than one that {self._trivial_machine}"
-
     def _is_trivial(self, problem: Problem) -> bool:
         return self.certificate_.dual >= 0.999 * problem.trivial_value()
+
+    def _trivial_finding(self, problem: Problem) -> str:
+        """What makes the machine trivial; where this is said, the bound proves it."""
+        return f"with C={self.C:g} no machine is better by more than 0.1 % than one that {self._trivial_machine}"
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 
@@ -403,7 +415,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return _in_blocks(lambda block: block @ vectors.T + offsets, X, X.shape[1])
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
-        mapping = self._kernel_map()
+        mapping, X = self._kernel_map(), _canonical(X)  # kernels read the entries of sparse rows one by one
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
         return _in_blocks(
             lambda block: mapping.kernel_rows(block, self.support_vectors_) @ vectors.T + offsets, X, len(self.support_)

@@ -50,10 +50,11 @@ def _machines(
     """A machine for every candidate, each started from the one before."""
     start: WarmStart | None = None
     for p in CANDIDATES:
-        solution = solve(replace(problem, penalty=BlockNorm(p)), Ledger(tol), start=start, **settings)
+        machine = replace(problem, penalty=BlockNorm(p))
+        solution = solve(machine, Ledger(tol, rounding=machine.rounding_at), start=start, **settings)
         yield p, solution.machine
         if solution.duals is not None:
-            start = WarmStart(solution.duals, solution.machine.b, solution.scales)
+            start = WarmStart(solution.duals, solution.start_b, solution.scales)
 
 
 def stratified_folds(y: NDArray[np.int32], seed: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
+from polymargin.estimators.returned import negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
@@ -19,8 +20,7 @@ _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
-_NEGLIGIBLE = 1e-3  # part of the tolerance that the map may hide without a look
-_ROWS = 1024  # whose kernel values are held at a time
+_COPY_ENTRIES = 1 << 20  # features copied, or kernel values computed, at a time: in between Ctrl-C is heard
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,7 @@ def solve_by_kernel_dual(
     rows: Any,
     *,
     tol: float,
+    representative: Callable[[Array], Array],
     max_iter: int,
     start: WarmStart | None,
     seed: int,
@@ -69,20 +70,20 @@ def solve_by_kernel_dual(
     patience = -(-max_iter // 2)
     found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
     left = max_iter - found.certificate.n_iter
-    if not found.certificate.converged and left > 0:
+    if found.certificate.status not in ("optimal", "interrupted") and left > 0:
         with suppress(MemoryError):
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
             start = WarmStart(found.duals, found.b)
             ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
-            solution, expansion = solve_and_expand(
-                solve, mapped, ledger, mapping, rows, tol=tol, max_iter=left, start=start, seed=seed, **settings
-            )
+            settings |= {"tol": tol, "representative": representative, "max_iter": left, "start": start, "seed": seed}
+            solution, expansion = solve_and_expand(solve, mapped, ledger, mapping, rows, **settings)
             n_iter = solution.certificate.n_iter + max_iter - left
             return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
     support, tau = problem.signed_duals(found.duals)
     machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
-    return Solution(machine, found.duals, found.certificate), Expansion(support, tau, found.b, found.penalty, found.primal)
+    expansion = Expansion(support, tau, representative(found.b), found.penalty, found.primal)
+    return Solution(machine, found.duals, found.certificate), expansion
 
 
 def solve_and_expand(
@@ -93,6 +94,7 @@ def solve_and_expand(
     rows: Any,
     *,
     tol: float,
+    representative: Callable[[Array], Array],
     max_iter: int,
     start: WarmStart | None,
     **settings: Any,
@@ -114,35 +116,51 @@ def solve_and_expand(
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
         duals = None if mapping.n_components else solution.duals
-        expansion = None if duals is None else _on_support_rows(problem, duals, solution, mapping, rows, tol)
-        sparse_enough = expansion is not None and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+        b = representative(solution.machine.b)
+        expansion = None if duals is None else _on_support_rows(problem, duals, solution, b, mapping, rows, tol)
+        sparse_enough = expansion is not None and bool(
+            np.isfinite(expansion.primal) and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+        )
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(duals, solution.machine.b, solution.scales)
+        start = WarmStart(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
-        expansion = _on_pivots(problem, best, mapping, rows, tol)
+        expansion = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)
     certificate = replace(solution.certificate, n_iter=max_iter - left)
     certificate = certificate.of_primal(expansion.primal, tol, lambda: _hidden(problem, expansion, mapping))
     return solution._replace(certificate=certificate, rounds=rounds), expansion
 
 
 def _on_support_rows(
-    problem: Problem, duals: SparseDuals, solution: Solution, mapping: KernelMap, rows: Any, tol: float
+    problem: Problem, duals: SparseDuals, solution: Solution, b: Array, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
     support, A = problem.signed_duals(duals)
     if solution.scales is not None:
         A *= solution.scales
-    mixing, b = problem.penalty.mixing(solution.machine.W), solution.machine.b
+    mixing = problem.penalty.mixing(solution.machine.W)
     A = A if mixing is None else A @ mixing
-    W = np.asarray(problem.X[support].T @ A, dtype=np.float64)
+    if problem.penalty.fixes_sum:
+        A -= A.mean(axis=1, keepdims=True)
+    W = _combination(problem.X, support, A)
     made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
 
 
-def _on_pivots(problem: Problem, machine: Machine, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
+def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
+    """``X[support]' A``, without a copy of all these rows."""
+    W = np.zeros((X.shape[1], A.shape[1]))
+    step = max(1, _COPY_ENTRIES // max(1, X.shape[1]))
+    for start in range(0, len(support), step):
+        part = slice(start, start + step)
+        W += X[support[part]].T @ A[part]
+    return W
+
+
+def _on_pivots(problem: Problem, W: Array, b: Array, mapping: KernelMap, rows: Any, tol: float) -> Expansion:
     order = np.argsort(mapping.pivots_)
-    W, b = machine.W, machine.b
+    if problem.penalty.fixes_sum:
+        W = W - W.mean(axis=1, keepdims=True)
     A = np.asarray(mapping.coefficients(W), dtype=np.float64)[order]
     made = Expansion(mapping.pivots_[order], A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
@@ -156,12 +174,14 @@ def _on_the_kernel(
     Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
     space and ``A'EA`` beside it make the class vectors in the kernel's space.
     """
-    if _hidden(problem, made, mapping) <= _NEGLIGIBLE * tol * abs(made.primal):
+    if _hidden(problem, made, mapping) <= negligible(tol, made.primal):
         return made
     S = np.empty((problem.n_rows, problem.n_classes))
-    for start in range(0, problem.n_rows, _ROWS):
-        some = slice(start, start + _ROWS)
-        S[some] = mapping.kernel_rows(rows[some], made.support if mapping.kernel == "precomputed" else rows[made.support]) @ made.A
+    others = made.support if mapping.kernel == "precomputed" else rows[made.support]
+    step = max(1, _COPY_ENTRIES // max(1, len(made.support)))
+    for start in range(0, problem.n_rows, step):
+        some = slice(start, start + step)
+        S[some] = mapping.kernel_rows(rows[some], others) @ made.A
     beside = _root(made.A.T @ S[made.support] - W.T @ W)
     penalty = problem.penalty_value(np.vstack([W, beside]), made.b)
     return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)

@@ -24,6 +24,11 @@ def is_label_matrix(y: Any) -> bool:
     return len(y.shape) == 2 and int(y.shape[1]) > 1
 
 
+def names_of(Y: Any) -> tuple[str, ...] | None:
+    """The names of the labels, if the matrix is a data frame."""
+    return tuple(map(str, Y.columns)) if hasattr(Y, "columns") else None
+
+
 def as_signed(Y: Any) -> sparse.csr_array:
     """The label matrix as CSR of int8 without stored zeros; other values than -1, 0 and 1 are refused."""
     if not sparse.issparse(Y) and np.asarray(Y).dtype.kind not in "biuf":

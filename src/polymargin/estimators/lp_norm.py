@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
@@ -90,6 +92,7 @@ class LpNormSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -106,6 +109,7 @@ class LpNormSVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.p = p
         self.loss = loss
@@ -144,7 +148,8 @@ class LpNormSVC(MarginClassifier):
 
             problem = super()._problem(X, y, weight, n_classes)
             seed, n_threads = validation.seed_of(self.random_state), validation.thread_count(self.n_jobs)
-            scores = cross_validated_p(problem, _solve_block_norm, self.tol, self.max_iter, seed, n_threads)
+            solve = partial(solve_near_zero, _solve_block_norm, free_offsets=self._free_offsets)
+            scores = cross_validated_p(problem, solve, self.tol, self.max_iter, seed, n_threads)
             best = max(scores, key=lambda p: (scores[p], p))
             self._fitting.update(p_=best, p_candidates_=np.array([*scores]), p_scores_=np.array([*scores.values()]))
         return super()._problem(X, y, weight, n_classes)

@@ -18,6 +18,7 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution, WarmStart
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
+LARGEST_P = 1000  # of finite ones
 
 
 def _has_probabilities(machine: M3SVC) -> bool:
@@ -41,7 +42,7 @@ class M3SVC(MarginClassifier):
 
     Parameters
     ----------
-    {PARAMETERS}p : float, default=4
+    {PARAMETERS.replace("They are not penalised.", "They are penalised by epsilon alone.")}p : float, default=4
         Power of the distances, at least 1 (below it R is not convex). ``np.inf`` stands for the largest squared distance:
         ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
     loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
@@ -59,13 +60,20 @@ class M3SVC(MarginClassifier):
     {ATTRIBUTES}
     See Also
     --------
-    WestonWatkinsSVC : the same machine for p = 2, with a solver for large sparse data.
+    WestonWatkinsSVC : the same machine for p = 2 (with another C, and offsets that are not penalised at all).
 
     Notes
     -----
-    `max_iter` counts Newton steps. The hinge is solved by an interior point, the smooth losses by Newton's method; every
-    step ends with a bound from the dual. `class_offsets_` are penalised by epsilon alone. `random_state` and `n_jobs` change
-    nothing: there is no random choice (but for Nystroem kernels) and one thread, besides those of BLAS.
+    The hinge with a finite p and norm="l2" is solved by dual ascent with a metric between the classes, ended by Newton steps
+    on the pairs (row, rival class) that lie on their margins. An interior point takes over where the ascent crawls, and
+    solves small problems with a tolerance below 1e-6, p=inf and norm="l1" from the beginning. The smooth losses are solved
+    by Newton's method. `max_iter` limits the epochs of the ascent and the steps of the interior point together, or the
+    Newton steps of a smooth loss. `random_state` is the order of the rows in the ascent, so two seeds agree to `tol` and not
+    to the last digit; the other methods make no random choice (but for Nystroem kernels). `n_jobs` changes nothing: there is
+    one thread, besides those of BLAS.
+
+    `class_offsets_` are penalised by epsilon, unlike those of the other machines: shifting the columns changes the machine,
+    the more the farther they lie from 0. Centre them.
 
     References
     ----------
@@ -105,6 +113,7 @@ class M3SVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -121,6 +130,7 @@ class M3SVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.p = p
         self.loss = loss
@@ -135,6 +145,11 @@ class M3SVC(MarginClassifier):
             raise ValueError(
                 f"p={self.p!r} is not valid: p must be a number of at least 1 (or np.inf); below 1 the penalty "
                 "sum_{k<l} |w_k - w_l|^p is not convex and a minimum could not be certified."
+            )
+        if LARGEST_P < self.p < np.inf:
+            raise ValueError(
+                f"p={self.p!r} is not valid: a finite p may be at most {LARGEST_P}, since distances to a higher power leave "
+                "the range of doubles at the slightest step; use p=np.inf, the limit, for the exact max-min margin."
             )
         if not isinstance(self.loss, ScoreLoss) and (not isinstance(self.loss, str) or self.loss not in LOSSES):
             raise ValueError(
@@ -186,12 +201,11 @@ class M3SVC(MarginClassifier):
         solution, multipliers = solve_pairs(
             problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
         )
-        self._last_multipliers = multipliers
-        return solution
+        return solution._replace(notes=multipliers)
 
     def _warm_start(self, problem: Problem) -> Any:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
-        last = getattr(self, "_warm_machine", None)
+        last = vars(self).get("_warm")
         if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
@@ -206,16 +220,8 @@ class M3SVC(MarginClassifier):
         return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
-        self._warm_machine = {
-            "W": solution.machine.W,
-            "b": solution.machine.b,
-            "A": self.__dict__.get("_last_multipliers"),
-            "cost": problem.cost,
-        }
-
-    def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
-        super()._store(problem, solution, offsets)
-        self.__dict__.pop("_last_multipliers", None)
+        W, b = solution.machine.W, solution.machine.b
+        self._warm = {"W": W, "b": b, "A": solution.notes, "cost": problem.cost}
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 

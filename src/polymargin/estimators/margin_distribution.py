@@ -10,14 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Warm
 from polymargin.losses import ScoreLoss
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, SparseDuals, WarmStart
+from polymargin.shift import towards_zero
+from polymargin.solvers import Solution, WarmStart
 
 RELAXATIONS = ("cccp", "paper")
+_PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
+    "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
+    "Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of the\n"
+    "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"`` stop\n"
+    "        when a round changes neither the objective nor W by more than this, relatively.",
+)
+_ATTRIBUTES = ATTRIBUTES.replace("too. They add up to zero.", 'too. They add up to zero, except with relaxation="paper".')
 
 
 class MarginDistributionSVC(MarginClassifier):
@@ -28,33 +36,31 @@ class MarginDistributionSVC(MarginClassifier):
               \\qquad \\gamma_i = s_{{i y_i}} - \\max_{{k \\neq y_i}} s_{{ik}}, \\quad s_{{ik}} = w_k \\cdot x_i + b_k
 
     with sample weights v and an unpenalised intercept b: margins are to be near 1, neither small nor large (the paper's
-    Eq. 1, with C for its :math:`\\lambda / m`). The second term is not convex. Convex problems above the objective that meet
-    it at the current machine are solved one after the other; the objective falls from round to round.
+    Eq. 1, with C for its :math:`\\lambda / m`). With three classes and more the second term is not convex. Convex problems
+    above the objective that meet it at the current machine are solved one after the other; the objective falls from round to
+    round. With two classes the objective is convex, and its optimum is certified.
 
     Parameters
     ----------
-    {PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
-        "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
-        "Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of the"
-        " certificate bounds the round's convex problem.",
-    )}
+    {_PARAMETERS}
     theta : float, default=0.2
         Half width of the band of margins around 1 that cost nothing, ``0 <= theta < 1``.
     mu : float, default=0.5
         Weight of margins above the band against those below it, ``0 < mu <= 1``.
     relaxation : {{"cccp", "paper"}}, default="cccp"
         How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
-        concave-convex procedure, which never raises the objective. "paper" is the paper's Algorithm 1, which freezes that
-        rival's score instead. It starts at W = 0, may raise the objective, and has no free intercept
-        (``fit_intercept=False``). The best machine of all rounds is kept in either case.
+        concave-convex procedure; the best machine of all rounds is kept. "paper" is the paper's Algorithm 1, which freezes
+        that rival's score instead. It starts at W = 0, often raises the objective, and has no free intercept
+        (``fit_intercept=False``). The machine of the last round is kept, as in the paper.
 
     Attributes
     ----------
-    {ATTRIBUTES}
+    {_ATTRIBUTES}
     objective_history_ : ndarray
-        Objective at the start and after each round that lowered it ("paper": after each).
+        Objective at the start and after each round that lowered it ("paper": after each round).
     last_decrease_ : float
-        Relative decrease of the objective in the last round that lowered it ("paper": its last relative change).
+        Relative decrease of the objective in the last round that lowered it ("paper": relative change of the objective or of
+        W in the last round, whichever is larger).
 
     See Also
     --------
@@ -68,8 +74,12 @@ class MarginDistributionSVC(MarginClassifier):
 
     Notes
     -----
-    The minimum is local. The rounds start from the better of the hinge and the squared-hinge machine of Crammer and Singer.
-    The certificate's status is "stationary" where the tolerance was reached.
+    With three classes and more the minimum is local, the certificate's status "stationary" where the tolerance was reached,
+    and its dual bounds the last convex problem only. The rounds start from the better of the hinge and the squared-hinge
+    machine of Crammer and Singer. With two classes the status is "optimal", and the dual bounds the optimum.
+
+    With ``relaxation="paper"`` the status is "stationary" where the iteration has settled, and "max_iter" where it has not.
+    The dual bounds the optimum from below by what margins below the band cost alone: the gap does not close.
 
     Examples
     --------
@@ -84,7 +94,7 @@ class MarginDistributionSVC(MarginClassifier):
     True
     """
 
-    _convex = False
+    _convex = False  # with three classes and more
 
     def __init__(
         self,
@@ -106,6 +116,7 @@ class MarginDistributionSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         super().__init__(
             C,
@@ -122,6 +133,7 @@ class MarginDistributionSVC(MarginClassifier):
             n_jobs=n_jobs,
             verbose=verbose,
             random_state=random_state,
+            on_interrupt=on_interrupt,
         )
         self.theta = theta
         self.mu = mu
@@ -161,31 +173,60 @@ class MarginDistributionSVC(MarginClassifier):
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         certificate = solution.certificate
-        if certificate.status == "optimal":  # the gap is that of a convex round
+        if certificate.status == "optimal" and certificate.bounds != "optimum":  # the gap is that of a convex round
             solution = solution._replace(certificate=replace(certificate, status="stationary"))
         super()._store(problem, solution, offsets)
-        self.objective_history_ = np.array(solution.rounds)
+        self.objective_history_ = np.array(solution.rounds or (self.objective_,))
         if self.relaxation == "cccp":  # the expansion of a kernel machine may go back to duals a little above the best
             before = np.minimum.accumulate(self.objective_history_)[:-1]
             self.objective_history_ = self.objective_history_[np.append(True, self.objective_history_[1:] < before)]
+        if np.isclose(self.objective_history_[-1], self.objective_, rtol=1e-6):  # the same machine, evaluated as returned
+            self.objective_history_[-1] = self.objective_
         self.last_decrease_ = solution.last_change
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         super()._remember(problem, solution)
-        self._warm_relaxation = self.relaxation
+        if "_warm" in vars(self):
+            scores = _mean_row(problem.X) @ solution.machine.W + solution.machine.b
+            self._warm = self._warm._replace(of=(self.relaxation, scores))
 
     def _warm_start(self, problem: Problem) -> WarmStart | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
-        last = getattr(self, "_warm_duals", None)
-        if last is None or self._warm_relaxation != self.relaxation:
+        last: Warm | None = vars(self).get("_warm")
+        if last is None or last.of[0] != self.relaxation:
             return None
-        starts, classes, values, cost = last
-        if len(cost) != problem.n_rows or len(self.class_offsets_) != problem.n_classes:
+        if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None
-        rows = np.repeat(np.arange(problem.n_rows), np.diff(starts))
-        if (classes == problem.y[rows]).any():
+        if (last.duals.classes == problem.y[last.duals.rows]).any():
             return None
-        return WarmStart(SparseDuals(starts, classes, values), np.asarray(self.class_offsets_, dtype=np.float64))
+        return WarmStart(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept else last.b)
+
+    def _offsets_of_start(self, problem: Problem, last: Warm) -> NDArray[np.float64]:
+        """Within the tolerance the duals make another W than the machine's: the mean row is to have the same scores."""
+        moved = towards_zero(problem.X)
+        rows = problem.X if moved is None else moved[0]
+        support, tau = problem.signed_duals(last.duals)
+        mean = _mean_row(rows)
+        W = np.asarray(rows[support].T @ tau, dtype=np.float64) - np.outer(mean, tau.sum(axis=0))
+        return np.asarray(last.of[1] - mean @ W)
+
+    def _is_trivial(self, problem: Problem) -> bool:
+        """As good as W = 0, whatever the bound proves: a loose tolerance may end there, and the bound may be a local one."""
+        trivial = problem.trivial_value()
+        return 0.999 * trivial <= self.objective_ <= (1.0 + max(1e-3, self.tol)) * trivial or self._ignores_rows(problem)
+
+    def _ignores_rows(self, problem: Problem) -> bool:
+        """W = 0 with offsets, to rounding: no row's scores differ from another's."""
+        norm = np.linalg.norm(self.class_vectors_) if self.kernel == "linear" else np.sqrt(2.0 * self._penalty_value)
+        return bool(norm * problem.longest_row <= 1e-6)
+
+    def _trivial_finding(self, problem: Problem) -> str:
+        end, trivial = self.certificate_, problem.trivial_value()
+        if end.bounds == "optimum" and end.dual >= 0.999 * trivial:
+            return super()._trivial_finding(problem)
+        if end.primal < 0.999 * trivial:
+            return f"with C={self.C:g} all rows have the same scores, only the offsets of the classes differ"
+        return f"with C={self.C:g} it is not better by more than 0.1 % than one that {self._trivial_machine}"
 
     def _advice_if_trivial(self) -> str:
         return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
@@ -195,15 +236,21 @@ class MarginDistributionSVC(MarginClassifier):
         if self.relaxation == "paper":
             return (
                 f"{name} stopped after {certificate.n_iter} iterations: the paper's iteration did not settle (objective "
-                f"{self.objective_history_[-1]:.6g} in the last round, {certificate.primal:.6g} in the best, which is kept; "
-                f"last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or raise "
-                "max_iter."
+                f"{certificate.primal:.6g} in the last round, which is kept, {self.objective_history_.min():.6g} in the "
+                f"best; last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or "
+                "raise max_iter."
             )
+        if certificate.bounds == "optimum":
+            return super()._not_converged()
         return (
             f"{name} stopped after {certificate.n_iter} iterations: the last round could still lower the objective by "
             f"{certificate.rel_gap:.2e} of it, its relative gap, above tol={self.tol:g} (objective {certificate.primal:.6g}"
             "). Raise max_iter, scale the columns of X (StandardScaler) or lower C."
         )
+
+
+def _mean_row(X: Any) -> NDArray[np.float64]:
+    return np.asarray(X.mean(axis=0, dtype=np.float64), dtype=np.float64).ravel()
 
 
 def _is_number(value: Any) -> bool:

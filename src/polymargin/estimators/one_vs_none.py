@@ -88,7 +88,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     Examples
     --------
-    No row has the second label alone, yet it can be predicted alone (Table 3 of the paper):
+    No row has the second label alone, yet it can be predicted alone (the point of the paper's Table 3, on rows of our own):
 
     >>> from polymargin import OneVsNoneSVC
     >>> X = [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6]]
@@ -122,6 +122,7 @@ class OneVsNoneSVC(MarginClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        on_interrupt: str = "raise",
     ):
         self.C = C
         self.alpha = alpha
@@ -142,6 +143,7 @@ class OneVsNoneSVC(MarginClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
     # ---- what the machine is ----------------------------------------------------------------------------------------
 
@@ -197,6 +199,8 @@ class OneVsNoneSVC(MarginClassifier):
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         if not label_targets.is_label_matrix(y):
             return super()._validated(X, y, reset)
+        if reset:
+            self._label_names = label_targets.names_of(y)
         settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
         return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
@@ -219,8 +223,9 @@ class OneVsNoneSVC(MarginClassifier):
             table, weight = table[kept], weight[kept]
         totals = label_targets.members(table, weight)
         if not totals.all():
+            names = self._label_names or range(c)
             raise ValueError(
-                f"y has no row with a 1 in the columns {np.flatnonzero(totals == 0).tolist()!r}"
+                f"y has no row with a 1 in the columns {[names[k] for k in np.flatnonzero(totals == 0)]!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )
@@ -268,26 +273,26 @@ class OneVsNoneSVC(MarginClassifier):
     # ---- storing ----------------------------------------------------------------------------------------------------
 
     def _warm_start(self, problem: LabelProblem) -> WarmStart | None:  # type: ignore[override]
-        last: Any = getattr(self, "_warm_labels", None)
+        last: Any = vars(self).get("_warm")
         if last is None:
             return None
-        y, values, cost = last
+        y, values, b, cost = last
         same = all(np.array_equal(getattr(y, name), getattr(problem.y, name)) for name in ("starts", "labels", "signs"))
-        if not same or len(self.class_offsets_) != problem.n_classes:
+        if not same or len(b) != problem.n_classes:
             return None
         duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
-        return WarmStart(duals, np.asarray(self.class_offsets_, dtype=np.float64))
+        return WarmStart(duals, b)
 
     def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
-        assert solution.duals is not None  # both solvers have them
-        self._warm_labels = (problem.y, solution.duals.values, problem.cost)
+        if solution.duals is not None:  # all solvers have them, unless they are interrupted
+            self._warm = (problem.y, solution.duals.values, solution.start_b, problem.cost)
 
     @property
     def _free_offsets(self) -> bool:
-        return False  # their sum is part of the machine
+        return self.weights == "hard"  # class vectors at sum zero leave the sum of the offsets alone
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        return b  # their sum is part of the machine
+        return np.asarray(b - b.mean()) if self.biases == "hard" else b  # their sum is part of the machine
 
     def _store(self, problem: LabelProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
         super()._store(problem, solution, offsets)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 A solver proves its values for double-precision arrays, often of centred rows. What the user gets is rounded to the precision
 of the data and stands beside the data as it is: far from zero, or with a large C, that may cost more than the tolerance. So
 the objective of the returned arrays is evaluated where rounding can matter, and they stay in double precision where single
-precision would break the promise.
+precision would break the promise, or a constraint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from polymargin.solvers import Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
 _QUICK = 4_000_000  # products of an evaluation that is always made
-_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look
+_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look, and
+_STRICTEST = 1e-6  # of this one, if the user's is coarser
 
 Array = NDArray[np.float64]
 
@@ -42,9 +43,12 @@ def solver_tolerance(tol: float, dtype: Any) -> float:
 def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Returned:
     """The solution's class vectors, with these offsets, in the precision of the data if that keeps the promise."""
     W = solution.machine.W
+    if problem.penalty.fixes_sum:
+        W = W - W.mean(axis=1, keepdims=True)
     exact = _measured(problem, W, b, solution, tol)
-    if problem.X.dtype != np.float64:
-        single, offsets = (np.asarray(part, dtype=problem.X.dtype) for part in (W, b))
+    if problem.X.dtype != np.float64 and not problem.penalty.fixes_sum:
+        single = np.asarray(W, dtype=problem.X.dtype)
+        offsets = b if problem.fixes_sum_of_offsets else np.asarray(b, dtype=problem.X.dtype)
         machine = single.astype(np.float64), offsets.astype(np.float64)
         rounded = exact.of_primal(problem.primal(*machine), tol, lambda: problem.rounding(*machine))
         if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):
@@ -52,36 +56,44 @@ def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Retur
     return Returned(np.ascontiguousarray(W.T), b, exact)
 
 
+def negligible(tol: float, primal: float) -> float:
+    """What may stay unseen of an objective."""
+    return _NEGLIGIBLE * min(tol, _STRICTEST) * abs(primal)
+
+
 def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) -> Certificate:
     """The certificate with the objective of W and b beside the rows as they are; the solver's own where that is costly and
     rounding cannot matter."""
     rounding, primal = problem.rounding(W, b), solution.machine.primal
-    if W.size * problem.n_rows <= _QUICK or not rounding <= _NEGLIGIBLE * tol * abs(primal):
+    if W.size * problem.n_rows <= _QUICK or not rounding <= negligible(tol, primal):
         primal = problem.primal(W, b)
     return solution.certificate.of_primal(primal, tol, lambda: rounding)
+
+
+def solve_or_keep(solve: Callable[..., Solution], problem: Any, ledger: Ledger, **settings: Any) -> Solution:
+    """Solves; if the user interrupts and wants to keep it, the machine that the solver has at hand."""
+    try:
+        return solve(problem, ledger, **settings)
+    except KeyboardInterrupt:
+        machine = ledger.at_hand() if ledger.keeps_interrupted and ledger.at_hand is not None else None
+        if machine is None:
+            raise
+        certificate = replace(ledger.close(ledger.n_iter, "interrupted"), status="interrupted")
+        return Solution(machine, None, certificate.of_primal(machine.primal, ledger.tol))
 
 
 def solve_near_zero(
     solve: Callable[..., Solution], problem: Any, ledger: Ledger, free_offsets: bool, *, start: Any, **settings: Any
 ) -> Solution:
-    """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back."""
+    """Solves with the columns that are far from zero moved there, if the offsets are free, and moves the offsets back.
+
+    A start has the offsets of the moved rows, as `Solution.start_b` gives them.
+    """
     moved = towards_zero(problem.X) if free_offsets else None
     if moved is None:
-        return solve(problem, ledger, start=start, **settings)
+        return solve_or_keep(solve, problem, ledger, start=start, **settings)
     X, means = moved
     near = replace(problem, X=X)
-    solution = solve(near, ledger, start=None if start is None else _moved_start(near, start, means), **settings)
+    solution = solve_or_keep(solve, near, ledger, start=start, **settings)
     machine = solution.machine
-    return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W))
-
-
-def _moved_start(near: Any, start: Any, means: Array) -> Any:
-    """The start with offsets for the moved rows; None if it has no duals, which tell its class vectors."""
-    if getattr(start, "knows_its_rows", False):  # these very rows, or none
-        return start
-    duals = getattr(start, "duals", None)
-    if duals is None:
-        return None
-    support, tau = near.signed_duals(duals)
-    scales = 1.0 if start.scales is None else start.scales
-    return start._replace(b=start.b + means @ np.asarray(near.X[support].T @ tau) * scales)
+    return solution._replace(machine=machine._replace(b=machine.b - means @ machine.W), inner_b=machine.b)

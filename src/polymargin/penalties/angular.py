@@ -215,6 +215,9 @@ class AnglePenalty(Penalty):
         """``(omega/2) grad A(W)``."""
         return 0.5 * self.omega * self.angles.gradient(W)
 
+    def longest_vector(self, value: float) -> float:
+        return super().longest_vector(value - self.least)
+
     def value(self, W: Array) -> float:
         return 0.5 * float((W * W).sum()) + self.apart(W)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -23,11 +24,14 @@ class Penalty(abc.ABC):
         Whether ``R(W) = 1/2 |W|^2``, which makes ``W = sum_i x_i tau_i'`` in the dual loops.
     rotation_invariant : bool
         Whether ``R(QW) = R(W)`` for every orthogonal Q: then W may be sought in the span of the rows.
+    fixes_sum : bool
+        Whether R is finite at ``sum_k w_k = 0`` only, which rounded vectors miss.
     """
 
     name: ClassVar[str]
     identity_hessian: ClassVar[bool] = False
     rotation_invariant: ClassVar[bool] = False
+    fixes_sum: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:
@@ -45,6 +49,10 @@ class Penalty(abc.ABC):
     def minimizer(self, Z: Array) -> Array:
         """The W that attains the conjugate at Z."""
 
+    def longest_vector(self, value: float) -> float:
+        """No class vector of a W with ``R(W) <= value`` is longer; here for penalties of at least ``1/2 |W|^2``."""
+        return math.sqrt(2.0 * max(0.0, value))
+
     def mixing(self, W: Array) -> Array | None:
         """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""
         return None
@@ -59,6 +67,10 @@ class Penalty(abc.ABC):
     def model(self, W: Array, blur: float) -> Any:
         """R near W: value, gradient, Hessian products (`pairwise.py`), blurred by about `blur` where it is not smooth."""
         raise NotImplementedError(f"the penalty '{self.name}' has no model for Newton's method")
+
+    def largest(self, W: Array, mu: float) -> Any:
+        """Slacks and multipliers of a maximum in R, for interior points (`largest.py`); None if there is no maximum."""
+        return None
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""

@@ -52,6 +52,10 @@ class BlockNorm(Penalty):
         """
         return np.asarray(np.log(self.class_scales(norms) / scales))
 
+    def scales_at(self, logs: Array) -> Array:
+        """Normalised scales from their logarithms, which an extrapolation may have made large."""
+        return self.normalised(np.exp(logs - logs.max()))
+
     def normalised(self, scales: Array) -> Array:
         """The scales times the number that puts them on ``sum_k beta_k^q = 1``; tiny ones are raised to a floor."""
         relative = np.maximum(scales / scales.max(), _SMALLEST_SCALE)

@@ -35,6 +35,10 @@ class CoupledNorm(Penalty):
         total = W.sum(axis=1)
         return 0.5 * (1.0 - self.alpha) * float((W * W).sum()) + 0.5 * self.alpha * float(total @ total)
 
+    def longest_vector(self, value: float) -> float:
+        least = min(1.0 - self.alpha, 1.0 + self.alpha)  # of the curvatures, up to the number of classes
+        return super().longest_vector(value / least)
+
     def gradient(self, W: Array) -> Array:
         return (1.0 - self.alpha) * W + self.alpha * W.sum(axis=1, keepdims=True)
 
@@ -49,6 +53,7 @@ class ZeroSumNorm(Penalty):
     """``1/2 |W|^2`` on ``sum_k w_k = 0``; the sum is left to the solvers, and `value` trusts them."""
 
     name = "norm at sum zero"
+    fixes_sum = True
 
     def coupling(self, n_classes: int) -> Coupling:
         return Coupling(1.0, 0.0)

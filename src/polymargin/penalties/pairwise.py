@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.largest import LargestDistance
 
 _TINY = 1e-300
 _CANCELS = 0.01  # of the squared lengths: distances below are formed from differences
@@ -50,9 +51,9 @@ class PenaltyModel(NamedTuple):
         N = self.W.T @ V
         own = np.diag(N)
         inner = own[:, None] + own - N - N.T
-        stretch = self.K * inner
         if self.shared:
-            stretch -= self.K * (0.5 * stretch.sum() / self.shared)
+            inner -= 0.5 * float((self.K * inner).sum()) / self.shared
+        stretch = self.K * inner
         return _laplacian(V, self.Q) + _laplacian(self.W, stretch) + self.ridge * V
 
     def add_to(self, H: Array, n_rows: int) -> None:
@@ -64,6 +65,9 @@ class PenaltyModel(NamedTuple):
         blocks[:, eye, :, eye] += L[None]
         if not self.K.any():
             return
+        if self.shared:
+            self._add_shared(H, n_rows)
+            return
         for k in range(c):
             D = self.W[:, k : k + 1] - self.W  # (d, c)
             scaled = D * self.K[k]
@@ -71,10 +75,24 @@ class PenaltyModel(NamedTuple):
             for other in range(c):
                 if other != k:
                     blocks[k, :d, other, :d] -= np.outer(scaled[:, other], D[:, other])
-        if self.shared:
-            v = np.zeros((c, n_rows))
-            v[:, :d] = _laplacian(self.W, self.K).T
-            H -= np.outer(v.ravel(), v.ravel()) / self.shared
+
+    def _add_shared(self, H: Array, n_rows: int) -> None:
+        """The stretches around their mean, one row a pair: to take the mean away later would take the digits with it."""
+        _, vectors, weights = self.apart(n_rows)
+        B = vectors.reshape(len(weights), -1)
+        B -= weights @ B / weights.sum()
+        B *= np.sqrt(weights)[:, None]
+        H += B.T @ B
+
+    def apart(self, n_rows: int) -> tuple[PenaltyModel, Array, Array]:
+        """The model without stretches that have a part in common; their vectors ``d_kl (e_k - e_l)'`` and weights."""
+        d, c = self.W.shape
+        k, other = np.nonzero(np.triu(self.K) if self.shared else np.zeros_like(self.K))
+        each, D = np.arange(len(k)), (self.W[:, k] - self.W[:, other]).T
+        vectors = np.zeros((len(k), c, n_rows))
+        vectors[each, k, :d], vectors[each, other, :d] = D, -D
+        rest = self._replace(K=np.zeros_like(self.K), shared=0.0) if self.shared else self
+        return rest, vectors, self.K[k, other]
 
 
 class Ray(NamedTuple):
@@ -97,6 +115,28 @@ def flow_ray(s: Array, p: float, square: float) -> Ray:
         return Ray((p - 1.0) * float(((s / p) ** q).sum()), q, square, np.inf)
 
 
+def along(r: Array, p: float, ridge: float) -> Callable[[float], float]:
+    """``sum (t r)^p + t^2 ridge`` as a function of t >= 0; the largest squared instead of the sum for p = inf.
+
+    In parts of the largest distance: a large power of a number far from 1 is beyond all doubles, that of a product need not
+    be.
+    """
+    top = float(r.max(initial=0.0))
+    if top == 0.0:
+        return lambda t: t * t * ridge
+    degree = 2.0 if np.isinf(p) else p
+    with np.errstate(under="ignore"):
+        whole = 1.0 if np.isinf(p) else float(((r / top) ** p).sum())
+
+    def value(t: float) -> float:
+        try:
+            return float(t * top) ** degree * whole + float(t * t) * ridge
+        except OverflowError:
+            return float("inf")
+
+    return value
+
+
 class PairwiseDistances(Penalty):
     """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
 
@@ -114,14 +154,21 @@ class PairwiseDistances(Penalty):
 
     def value(self, W: Array) -> float:
         r2 = self.squares(W)
-        R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
-        return float(R) + self.epsilon * float((W * W).sum())
+        with np.errstate(over="ignore", under="ignore"):
+            R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
+        return float(R) + self.ridge_value(W)
+
+    def longest_vector(self, value: float) -> float:
+        """At sum zero a class vector is no longer than its longest distance."""
+        return float(max(0.0, value) ** (0.5 if np.isinf(self.p) else 1.0 / self.p))
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
-        ridge = self.epsilon * float((W * W).sum())
-        whole, degree = self.value(W) - ridge, min(self.p, 2.0) if np.isinf(self.p) else self.p
-        return lambda t: t**degree * whole + t * t * ridge
+        return along(np.sqrt(self.squares(W)), self.p, self.ridge_value(W))
+
+    def ridge_value(self, W: Array) -> float:
+        """The part of R that picks one solution."""
+        return self.epsilon * float((W * W).sum())
 
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient
@@ -164,7 +211,19 @@ class PairwiseDistances(Penalty):
                 Q[~np.isfinite(Q)] = 0.0
         ridge = 2.0 * self.epsilon
         gradient = _laplacian(W, Q) + ridge * W
-        return PenaltyModel(W, value + self.epsilon * float((W * W).sum()), gradient, Q, K, shared, ridge)
+        return PenaltyModel(W, value + self.ridge_value(W), gradient, Q, K, shared, ridge)
+
+    def weighted_model(self, W: Array, weights: Array, stretches: Array | None) -> PenaltyModel:
+        """For p = inf: R near W with weights and stretches of the pairs k < l that an interior point has found."""
+        c, ridge = W.shape[1], 2.0 * self.epsilon
+        Q = _spread(weights, c)
+        K = np.zeros_like(Q) if stretches is None else _spread(stretches, c)
+        shared = 0.0 if stretches is None else float(stretches.sum())
+        return PenaltyModel(W, self.value(W), _laplacian(W, Q) + ridge * W, Q, K, shared, ridge)
+
+    def largest(self, W: Array, mu: float) -> LargestDistance | None:
+        """Slacks and multipliers of the largest distance near W, for interior points; None for a finite p."""
+        return LargestDistance(self, W, mu) if np.isinf(self.p) else None
 
     def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], Ray]:
         """A function of t and its shape: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the model's gradient."""
@@ -233,6 +292,15 @@ class PairwiseDistances(Penalty):
         found[near] = _distances(W, k[near], other[near])
         return np.asarray(found)
 
+    @staticmethod
+    def inner_products(V: Array, W: Array) -> Array:
+        """``<v_k - v_l, w_k - w_l>`` of all pairs k < l, from the differences themselves."""
+        k, other = pair_indices(W.shape[1])
+        out = np.empty(len(k))
+        for some in _parts(len(k), len(W)):
+            out[some] = np.einsum("jk,jk->k", V[:, k[some]] - V[:, other[some]], W[:, k[some]] - W[:, other[some]])
+        return out
+
     def _flow_cost(self, s: Array, c: int) -> float:
         """``sum psi*(s)``."""
         ridge = self.epsilon / c
@@ -284,12 +352,16 @@ def pair_indices(c: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 def _distances(W: Array, k: NDArray[np.intp], other: NDArray[np.intp]) -> Array:
     """``|w_k - w_l|^2`` of the given pairs."""
     out = np.empty(len(k))
-    step = max(1, _AT_ONCE // max(1, len(W)))
-    for start in range(0, len(k), step):
-        some = slice(start, start + step)
+    for some in _parts(len(k), len(W)):
         D = W[:, k[some]] - W[:, other[some]]
         out[some] = np.einsum("jk,jk->k", D, D)
     return out
+
+
+def _parts(n_pairs: int, n_features: int) -> list[slice]:
+    """Pairs whose differences are formed at once."""
+    step = max(1, _AT_ONCE // max(1, n_features))
+    return [slice(start, start + step) for start in range(0, n_pairs, step)]
 
 
 def _laplacian(V: Array, weights: Array) -> Array:

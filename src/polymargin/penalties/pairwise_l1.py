@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.pairwise import Ray, flow_ray, pair_indices
+from polymargin.penalties.pairwise import Ray, along, flow_ray, pair_indices
 
 
 class L1Model(NamedTuple):
@@ -30,6 +30,7 @@ class L1Model(NamedTuple):
     bends: Array  # (d, pairs): slopes times the second derivative of the blurred absolute value
     stretches: Array  # p (p - 1) r^(p-2)
     ridge: float
+    shared: float = 0.0  # as in `PenaltyModel`
 
     @property
     def Q(self) -> Array:
@@ -60,6 +61,10 @@ class L1Model(NamedTuple):
         B = columns.reshape(c * n_rows, -1)
         H += (B * self.stretches) @ B.T
 
+    def apart(self, n_rows: int) -> tuple[L1Model, Array, Array]:
+        """Nothing is stretched in common here."""
+        return self, np.zeros((0, self.W.shape[1], n_rows)), np.zeros(0)
+
 
 class PairwiseL1(Penalty):
     """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""
@@ -77,13 +82,17 @@ class PairwiseL1(Penalty):
 
     def value(self, W: Array) -> float:
         r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
-        return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
+        with np.errstate(over="ignore", under="ignore"):
+            return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
+
+    def longest_vector(self, value: float) -> float:
+        """At sum zero a class vector is no longer than its longest distance."""
+        return float(max(0.0, value) ** (1.0 / self.p))
 
     def value_along(self, W: Array) -> Callable[[float], float]:
         """``R(t W)`` as a function of t >= 0."""
-        ridge = self.epsilon * float((W * W).sum())
-        whole = self.value(W) - ridge
-        return lambda t: t**self.p * whole + t * t * ridge
+        r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
+        return along(r, self.p, self.epsilon * float((W * W).sum()))
 
     def gradient(self, W: Array) -> Array:
         return self.model(W, 0.0).gradient
@@ -104,16 +113,16 @@ class PairwiseL1(Penalty):
         exact = np.abs(D).sum(axis=0)
         eta = self._width(exact, blur, len(W))
         rho = np.sqrt(D * D + eta * eta)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             signs = np.where(rho > 0.0, D / rho, 0.0)
             curves = np.where(rho > 0.0, eta * eta / rho**3, 0.0)
             r = rho.sum(axis=0)
             slopes = p * r ** (p - 1.0)
             stretches = np.where(r > 0.0, p * (p - 1.0) * r ** (p - 2.0), 0.0)
-        ridge = 2.0 * self.epsilon
-        gradient = (signs * slopes) @ E.T + ridge * W
-        value = float((r**p).sum()) + self.epsilon * float((W * W).sum())
-        return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
+            value = float((r**p).sum()) + self.epsilon * float((W * W).sum())
+            ridge = 2.0 * self.epsilon
+            gradient = (signs * slopes) @ E.T + ridge * W
+            return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
 
     def _width(self, r: Array, blur: float, d: int) -> float:
         """eta for a blur: from the first W it is asked for, so that one blur is one function of W."""

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class ConvergenceDisplay:
-    """How the certified relative gap of a fit fell over time, of one machine or several.
+    """How the certified relative gap of a fit fell over time, of one machine or several: the best so far.
 
     Make one with `from_estimator` or `from_certificates`.
 
@@ -80,7 +80,8 @@ class ConvergenceDisplay:
             certified[name] = bool(np.isfinite(dual).any())
             below = dual if certified[name] else np.full_like(primal, primal.min())
             seconds[name] = history[:, 0]
-            gaps[name] = (primal - below) / np.maximum(np.abs(primal), 1e-300)
+            # the best so far: beside an objective that fell, the same gap is a larger share, but no step back
+            gaps[name] = np.minimum.accumulate((primal - below) / np.maximum(np.abs(primal), 1e-300))
         return cls(seconds, gaps, {name: end.tol for name, end in by_name.items()}, certified).plot(ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:

@@ -53,7 +53,7 @@ class Classical(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a fit leaves for a warm start. `fingerprint` tells whether the rows are the same."""
+    """What a fit leaves for a warm start, all of it for the rows as the solver saw them; `fingerprint` knows those."""
 
     fingerprint: Array
     y: NDArray[np.int32]
@@ -63,11 +63,6 @@ class Memory(NamedTuple):
     machine: Machine
     duals: SparseDuals | None
     theta: float
-
-    @property
-    def knows_its_rows(self) -> bool:
-        """All it holds belongs to rows as a solver saw them."""
-        return True
 
     def fits(self, problem: Problem, fingerprint: Array) -> bool:
         same_shape = self.machine.W.shape == (problem.n_features, problem.n_classes)

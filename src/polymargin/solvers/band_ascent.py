@@ -6,6 +6,7 @@ Its native loop is ``_core/margin_distribution_loop.hpp``; on data with few feat
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ _FIRST_EPOCHS = 5  # of coordinate ascent before Newton steps
 _NEVER = np.iinfo(np.int64).max
 _EPOCHS = 10  # between two moves of the centre of the proximal intercept
 _SMALL = 20_000  # rows times classes up to which time does not matter
+_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)  # of a sum of duals, relative to their size
 
 
 def is_small(problem: Problem) -> bool:
@@ -51,6 +53,15 @@ class Seen(NamedTuple):
 def open_ascent(problem: Problem, settings: Settings, start: WarmStart | None = None, frozen: bool = False) -> Ascent:
     kind = ProximalAscent if problem.fit_intercept else Ascent
     return kind(problem, settings, start, frozen)
+
+
+def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
+    """How much too high a bound may be: duals of size `flow` on rows of norm `reach` at most make a W of this norm.
+
+    Rounding disturbs sums of duals, and with a free intercept leaves sum_i tau_i a little beside 0; it disturbs W in units
+    of ``flow * reach``, and the bound by that times |W|.
+    """
+    return _ROUNDING * flow * (1.0 + norm * reach)
 
 
 def solve_step(ascent: Ascent, tol: float) -> Seen:
@@ -82,6 +93,7 @@ class Ascent:
         self._point: Point | None = None  # the machine of the last Newton step
         # short rounds pay where coordinate ascent does the work
         self.restless = not self._prompt and not is_small(problem) and not problem.fit_intercept
+        self._reach = problem.longest_row
         self._prepare(problem)
         if start is not None:
             self.loop.set_duals(*start.duals)
@@ -158,7 +170,8 @@ class Ascent:
         return Seen(half_norm + stated, half_norm + relaxed, self._bound(half_norm))
 
     def _bound(self, half_norm: float) -> float:
-        return float(self.loop.concave_part) - half_norm
+        flow = float(self.loop.flows().sum())
+        return float(self.loop.concave_part) - half_norm - hidden_by_rounding(flow, math.sqrt(2.0 * half_norm), self._reach)
 
     def bound(self) -> float:
         return self._bound(0.5 * self.loop.squared_norm)
@@ -172,7 +185,15 @@ class Ascent:
 
     def bound_without_upper_part(self) -> float:
         """A bound of F itself: the best multiple of the duals of its lower part, which is convex."""
-        return _best_on_ray(*self.loop.scaled(np.ones((self._n_classes, self._n_classes))))
+        return self._best_on_ray(np.ones((self._n_classes, self._n_classes)))
+
+    def _best_on_ray(self, factors: Array) -> float:
+        """The bound of the best multiple of the duals times a factor for each pair of classes."""
+        linear, quadratic = self.loop.scaled(factors)
+        t = _best_multiple(linear, quadratic)
+        value = 0.5 * t * linear  # |W|^2 / 2 of these duals is at most as much
+        flow = t * float((factors * self.loop.flows()).sum())
+        return value - hidden_by_rounding(flow, math.sqrt(2.0 * value), self._reach)
 
 
 class ProximalAscent(Ascent):
@@ -180,6 +201,7 @@ class ProximalAscent(Ascent):
 
     def _prepare(self, problem: Problem) -> None:
         self._means, mean_square = centre_and_spread(problem.X)
+        self._reach += float(np.linalg.norm(self._means))
         self._inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
         self._y = problem.y
         self.loop.start_intercept(self._means, self._inverse_rho)
@@ -216,7 +238,7 @@ class ProximalAscent(Ascent):
 
     def _bound(self, half_norm: float) -> float:
         """Dual value after a repair to ``sum_i tau_ik = 0``: one factor for each pair of classes, then the best multiple."""
-        return _best_on_ray(*self.loop.scaled(balancing_factors(self.loop.flows())))
+        return self._best_on_ray(balancing_factors(self.loop.flows()))
 
     def _iterate(self) -> tuple[Array, Array]:
         return self.loop.weights(), self.loop.intercepts()
@@ -225,16 +247,15 @@ class ProximalAscent(Ascent):
         """The repaired duals: those whose value is the bound."""
         duals = SparseDuals(*self.loop.duals())
         factors = balancing_factors(self.loop.flows())
-        linear, quadratic = self.loop.scaled(factors)
-        t = 0.5 * linear / quadratic if quadratic > 0.0 else 0.0
+        t = _best_multiple(*self.loop.scaled(factors))
         own, other = np.repeat(self._y, np.diff(duals.starts)), duals.classes
         scale = np.where(duals.values > 0.0, factors[own, other], factors[other, own])
         return duals._replace(values=duals.values * (t * scale))
 
 
-def _best_on_ray(linear: float, quadratic: float) -> float:
-    """The maximum of ``t linear - t^2 quadratic`` over t >= 0."""
-    return 0.25 * linear * linear / quadratic if linear > 0.0 and quadratic > 0.0 else 0.0
+def _best_multiple(linear: float, quadratic: float) -> float:
+    """The t >= 0 that maximises ``t linear - t^2 quadratic``."""
+    return 0.5 * linear / quadratic if linear > 0.0 and quadratic > 0.0 else 0.0
 
 
 def _open_loop(problem: Problem, seed: int, frozen: bool) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 from polymargin.solvers._interior_blocks import Array, Labels, SquaredCrammerSinger
-from polymargin.solvers.band_ascent import Ascent, Seen
+from polymargin.solvers.band_ascent import Ascent, Seen, hidden_by_rounding
 from polymargin.solvers.choice import interior_points_fit, sparse_duals
 from polymargin.solvers.dual_ascent import Machine, SparseDuals
 from polymargin.solvers.interior_point import InteriorPointResult, interior_point
@@ -41,6 +41,7 @@ class InteriorSteps:
         self._theta, self._mu = loss.theta, loss.mu
         self._kappa = problem.cost / (1.0 - loss.theta) ** 2
         self._rows = problem.X.astype(np.float64, copy=False)
+        self._reach = problem.longest_row
         self.spent = 0
 
     def squared_hinge(self, tol: float, max_iter: int) -> Machine:
@@ -68,7 +69,8 @@ class InteriorSteps:
 
         found = self._interior_point(self._kappa, block, self._tol, max_iter)
         a = np.where(np.abs(found.a) > _IDLE * np.abs(found.a).max(), found.a, 0.0)
-        return self._machine(found.W, found.b), sparse_duals(a), found.dual
+        hidden = hidden_by_rounding(float(np.abs(a).sum()), float(np.linalg.norm(found.W)), self._reach)
+        return self._machine(found.W, found.b), sparse_duals(a), found.dual - hidden
 
     def _interior_point(self, cost: Array, block: Any, tol: float, max_iter: int) -> InteriorPointResult:
         problem = self._problem

@@ -21,11 +21,15 @@ _RESTLESS_EPOCHS = 300  # of all of them: what is left then is better solved, an
 
 
 class Descent:
-    """The best machine of all rounds, and F after each that found a better one."""
+    """The best machine of all rounds, and F after each that found a better one.
 
-    def __init__(self, steps: Steps, stated: float):
+    If F is `convex`, every round has the same convex function Q, F itself: bounds of earlier rounds go on to hold.
+    """
+
+    def __init__(self, steps: Steps, stated: float, convex: bool = False):
         self.machine, self.duals = steps.machine(stated), steps.duals()
         self.rounds, self.last_decrease = [stated], 0.0
+        self.convex = convex
 
     @property
     def value(self) -> float:
@@ -40,22 +44,33 @@ class Descent:
         self.rounds.append(stated)
         return True
 
+    def start_round(self, ledger: Ledger, level: float) -> None:
+        """Another Q begins, which meets F at the value `level`: bounds of earlier rounds do not hold for it."""
+        if self.convex:
+            ledger.primal = self.value
+        else:
+            ledger.start_anew(level)
+
     def settled(self, ledger: Ledger) -> bool:
         """Whether a round could gain no more; not if F fell below the bound of Q: other rivals may then give more."""
+        if self.convex:
+            return self.value - ledger.dual <= ledger.tol * abs(self.value)
         return ledger.done and self.value >= ledger.dual
 
     def close(self, ledger: Ledger, n_iter: int, max_iter: int, status: str) -> Solution:
         """What the last round could gain at most stays the gap, unless its end proves less."""
         settled = self.settled(ledger)
-        bound = ledger.dual if settled else self.value - ledger.gap
-        if not settled:
+        bound = ledger.dual if settled or self.convex else self.value - ledger.gap
+        if not settled and not self.convex:
             ledger.start_anew(self.value)
         ledger.add(self.value, min(bound, self.value), n_iter)
         ledger.primal = self.value
         certificate = ledger.close(min(max_iter, n_iter), status)
-        if settled:
-            certificate = replace(certificate, status="stationary")
-        certificate = replace(certificate, stationarity=certificate.rel_gap, bounds="last convex round")
+        if not self.convex:
+            status = "stationary" if settled else certificate.status
+            certificate = replace(
+                certificate, status=status, stationarity=certificate.rel_gap, bounds="last convex round"
+            )
         return Solution(self.machine, self.duals, certificate, rounds=tuple(self.rounds), last_change=self.last_decrease)
 
 
@@ -73,7 +88,7 @@ def restless_rounds(
         matters = seen.relaxed - seen.stated > _MATTER * (seen.relaxed - seen.dual)
         level, is_best = seen.stated, seen.stated <= descent.value
         ascent.relinearise(gently=True)
-        ledger.start_anew(level)
+        descent.start_round(ledger, level)
         ledger.add(level, ascent.bound(), ascent.n_iter)
         if not (is_best and ledger.done):
             ascent.hurry(_HASTY_EPOCHS if matters else _CALM_EPOCHS, INNER * ledger.tol)
@@ -82,7 +97,7 @@ def restless_rounds(
             since = 0 if descent.offer(ascent, seen.stated) else since + 1
         if is_best and descent.settled(ledger):
             return ascent
-    ledger.start_anew(descent.value)  # no round at the best machine has ended
+    descent.start_round(ledger, descent.value)  # no round at the best machine has ended
     if since == 0:
         return ascent
     again = open_ascent(problem, settings, WarmStart(descent.duals, descent.machine.b))
@@ -100,7 +115,7 @@ def descending_rounds(
         steps.relinearise()
         steps.start_phase(_ROUND_EPOCHS if interior else None)
         level = descent.value  # Q meets F here
-        ledger.start_anew(level)  # the bounds of earlier rounds do not hold for this Q
+        descent.start_round(ledger, level)
         seen = _one_round(steps, ledger, tol, pace.enough)
         tol = min(pace.start, pace.round * ledger.rel_gap)  # the next round has about as much to gain
         better = descent.offer(steps, seen.stated)

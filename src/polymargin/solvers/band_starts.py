@@ -51,7 +51,8 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     if epochs < 1:
         return squared
     hinge_machine = replace(problem, loss=CrammerSingerHinge())
-    found = dual_ascent(hinge_machine, Ledger(tol), max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
+    ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
+    found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
     hinge = open_ascent(problem, settings, WarmStart(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows

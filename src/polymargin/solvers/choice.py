@@ -113,6 +113,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     from polymargin.solvers.interior_point import interior_point
 
     n_iter = so_far.certificate.n_iter
+    ledger.at_hand = lambda: so_far.machine
 
     def note(primal: float, dual: float) -> None:
         nonlocal n_iter
@@ -133,7 +134,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
     n_iter = so_far.certificate.n_iter + result.n_iter
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
-    if result.primal >= so_far.machine.primal:
+    if not result.primal < so_far.machine.primal:
         return so_far._replace(certificate=certificate, crawled=True)
     return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
 

@@ -34,6 +34,7 @@ from polymargin.solvers.dual_ascent import (
     Watch,
     best_multiple,
     centre_and_spread,
+    machine_of,
     native_loop,
 )
 from polymargin.solvers.flows import balancing_factors
@@ -82,6 +83,7 @@ def class_weighted_ascent(
 ) -> Solution:
     """Climbs until ``ledger.tol`` is certified, ``max_iter`` epochs are used up or `gives_up` says so."""
     ascent = _Ascent(problem, seed, n_threads, start)
+    ledger.at_hand = lambda: machine_of(problem, ascent.loop)
     machine = ascent.run(ledger, max_iter * problem.n_rows, gives_up)
     n_iter = min(max_iter, -(-ascent.loop.visits // problem.n_rows))
     return Solution(machine, ascent.feasible_duals(), ledger.close(n_iter), ascent.scales)
@@ -143,7 +145,7 @@ class _Ascent:
         if self.free_intercept:  # one fixed-point iteration in both: they depend on each other
             point, step = np.r_[point, loop.centre()], np.r_[step, self._inverse_rho * loop.sums()]
         point = self._extrapolate(point, step)
-        self.scales = self.penalty.normalised(np.exp(point[:c]))
+        self.scales = self.penalty.scales_at(point[:c])
         loop.rescale(self.scales, squares)
         self._drift += float(np.abs(np.log(self.scales / before)).max())
         if self.free_intercept:

@@ -14,6 +14,8 @@ Each round is one convex problem for the native loop (``band_ascent.py``), start
 features Newton steps end it, and where they crawl too interior points take over (``band_interior.py``). Its dual value D_t
 bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``
 (``band_rounds.py``).
+
+With two classes there is one rival only: Q_t is F, which is convex, and the bound is one of its optimum.
 """
 
 from __future__ import annotations
@@ -41,17 +43,23 @@ def concave_convex(
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
 
-    The certificate holds F of the best machine seen and, for "cccp", the bound D_t of the last convex function Q_t; for
-    "paper" a bound of F without its upper part, as its rounds bound nothing. ``Solution.rounds`` is F after each round.
-    "paper" must not have a free intercept: one constant added to all offsets would meet its upper constraints.
+    For "cccp" the machine is the best one seen, and the certificate holds its F and the bound D_t of the last convex
+    function Q_t. For "paper" it is the last one, and the bound is that of F without its upper part, as these rounds bound
+    nothing. ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one constant added to all
+    offsets would meet its upper constraints.
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
         return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
+    return _descend(problem, settings, ledger, max_iter, start)
+
+
+def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: WarmStart | None) -> Solution:
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()
-    descent = Descent(steps, seen.stated)
+    descent = Descent(steps, seen.stated, convex=problem.n_classes == 2)
+    ledger.at_hand = lambda: descent.machine
     if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
         steps = restless_rounds(problem, settings, steps, seen, ledger, descent)
         if descent.settled(ledger):

@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
 LARGEST_GRAM = 3000  # rows whose Gram matrix is formed as a whole
+_GRAM_ROWS = 512  # of them at a time
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 
 
@@ -121,10 +122,17 @@ class Design:
 
     @cached_property
     def _gram(self) -> Array:
-        K = self.X @ self.X.T
-        K = K.toarray() if sparse.issparse(K) else np.asarray(K, dtype=np.float64)
-        across = np.asarray(self.X @ self.mean, dtype=np.float64)
-        return np.asarray(K - across[:, None] - across + self.mean @ self.mean)
+        across = np.asarray(self.X @ self.mean, dtype=np.float64) - 0.5 * float(self.mean @ self.mean)
+        K = np.empty((self.n, self.n))
+        for start in range(0, self.n, _GRAM_ROWS):  # the lower half in strips, between which Ctrl-C is heard
+            rows, before = slice(start, start + _GRAM_ROWS), slice(0, start + _GRAM_ROWS)
+            strip = self.X[rows] @ self.X[before].T
+            strip = strip.toarray() if sparse.issparse(strip) else np.asarray(strip, dtype=np.float64)
+            strip -= across[rows, None]
+            strip -= across[before]
+            K[rows, before] = strip
+            K[:start, rows] = strip[:, :start].T
+        return K
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         step = max(1, _BLOCK_ENTRIES // max(1, self.r))

@@ -25,6 +25,8 @@ from polymargin.solvers.flows import balancing_factors
 
 Array = NDArray[np.float64]
 
+_EPS = 4.0 * float(np.finfo(np.float64).eps)
+_NEGLIGIBLE = 1e-6  # part of a tolerance that a dual value may lose to rounding without a second sum
 _EPOCHS_BETWEEN_LOOKS = 100  # at the true gap, at most
 
 
@@ -66,6 +68,7 @@ class Solution(NamedTuple):
     `notes` is what a machine's own solver has to tell its estimator beyond that.
     Solvers that work in rounds add the objective after each and the relative change of the last.
     `crawled` says that dual ascent did not get there and interior points ended the fit.
+    `inner_b` are the offsets for the rows as the solver saw them, if those were moved: where a later fit starts.
     """
 
     machine: Machine
@@ -76,6 +79,12 @@ class Solution(NamedTuple):
     rounds: tuple[float, ...] = ()
     last_change: float = 0.0
     crawled: bool = False
+    inner_b: Array | None = None
+
+    @property
+    def start_b(self) -> Array:
+        """Offsets for a start on the same rows."""
+        return self.machine.b if self.inner_b is None else self.inner_b
 
 
 class WarmStart(NamedTuple):
@@ -105,6 +114,7 @@ def dual_ascent(
     `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
     """
     loop = open_loop(problem, seed)
+    ledger.at_hand = lambda: machine_of(problem, loop)
     budget = max_iter * problem.n_rows
     ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
 
@@ -118,6 +128,12 @@ def dual_ascent(
         duals = _balanced(duals, loop, problem.y)
     n_iter = min(max_iter, -(-loop.visits // problem.n_rows))
     return Solution(machine, duals, ledger.close(n_iter))
+
+
+def machine_of(problem: Problem, loop: Any) -> Machine:
+    """The machine that a loop has come to."""
+    W, b = loop.weights(), loop.intercepts() if problem.fit_intercept else np.zeros(problem.n_classes)
+    return Machine(W, b, problem.primal(W, b))
 
 
 def open_loop(problem: Problem, seed: int) -> Any:
@@ -160,9 +176,8 @@ def _without_intercept(run: _Run) -> Machine:
     best = None
     while True:
         loop.ascend(min(_EPOCHS_BETWEEN_LOOKS * problem.n_rows, budget - loop.visits), ledger.tol)
-        half_norm = 0.5 * loop.squared_norm
-        primal, dual = half_norm + loop.loss(n_threads), loop.dual_sum - half_norm
-        ledger.add(primal, dual, loop.visits // problem.n_rows)
+        primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
+        ledger.add(primal, _dual(problem, loop, ledger.tol * primal), loop.visits // problem.n_rows)
         if best is None or primal < best.primal:
             best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
         if ledger.done or enough():
@@ -202,6 +217,18 @@ def _with_free_intercept(run: _Run) -> Machine:
             next_check = outer + max(1, outer // 8)
         loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
         loop.restore()
+
+
+def _dual(problem: Problem, loop: Any, matters: float) -> float:
+    """Dual value of the loop's duals. Where sums of long rows may have lost more than a little of `matters` on the way, the
+    class vectors are summed anew, and what rounding may hide in that is taken off."""
+    total, squared_norm = loop.dual_sum, loop.squared_norm
+    error = _EPS * 2.0 * total * problem.longest_row
+    hidden = (np.sqrt(squared_norm) + error) * error
+    if hidden > _NEGLIGIBLE * matters:
+        _, total, squared_norm = loop.scaled(np.ones((problem.n_classes, problem.n_classes)))
+        hidden = (np.sqrt(squared_norm) + error) * error
+    return float(total - 0.5 * squared_norm - hidden)
 
 
 def _balanced_dual(loop: Any) -> float:

@@ -68,7 +68,10 @@ class GramRows:
         """K[rows][:, rows] in single precision."""
         self._fetch(rows)
         block = np.empty((len(rows), len(rows)), dtype=np.float32)
-        native.gather(self._cache, self._slot[rows], rows, block)
+        step = max(1, _CHUNK_ENTRIES // max(1, len(rows)))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            native.gather(self._cache, self._slot[rows[part]], rows, block[part])
         return block
 
     def add_product(self, rows: Rows, T: Array, S: Array) -> None:

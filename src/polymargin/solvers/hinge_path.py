@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 
 TO_BOUNDARY = 0.99
 FOLLOWS = 0.25  # how far R may leave its model, as a part of the step's curvature
+LITTLE = 0.1  # of all products: a maximum may rise by that
 BLUR = 0.1  # of the sum of all products
 HOLD = 3.0  # blur and products wait while so many times their sum is open
 CG_STEPS = 150  # at most, for a system that is not factorised
@@ -45,6 +46,7 @@ class _Interior(PairIterate):
         self.B, self.xi, self.s = (np.zeros_like(self.S) for _ in range(3))
         self.omega = np.zeros_like(self.S)
         self.mu = self.blur = 0.0
+        self.largest: Any = None
         self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
 
     @property
@@ -54,6 +56,11 @@ class _Interior(PairIterate):
     @property
     def n_pairs(self) -> int:
         return int(self.S.size - len(self.y))
+
+    @property
+    def n_products(self) -> int:
+        """Of slacks and multipliers, all of which are mu on the central path."""
+        return 2 * self.n_pairs + (0 if self.largest is None else self.largest.n_products)
 
     def support(self) -> NDArray[np.bool_]:
         """The pairs whose multipliers are not on their way to 0."""
@@ -91,7 +98,18 @@ class _Interior(PairIterate):
         for array in (self.A, self.B, self.xi, self.s):
             array[rows, self.y] = 0.0
         self.mu = float((self.A * self.s).sum() + (self.B * self.xi).sum()) / (2.0 * self.n_pairs)
-        self.blur = BLUR * 2.0 * self.mu * self.n_pairs
+        self.largest = self.problem.penalty.largest(self.V[: self.design.r], self.mu)
+        self.blur = BLUR * 2.0 * self.mu * self.n_pairs if self.blurs else 0.0
+
+    @property
+    def blurs(self) -> bool:
+        """Whether R has to be blurred."""
+        return self.largest is None and not self.problem.penalty.smooth
+
+    def model(self) -> Any:
+        """R near W, blurred if it is not smooth; a maximum comes with its multipliers."""
+        W = self.V[: self.design.r]
+        return self.problem.penalty.model(W, self.blur) if self.largest is None else self.largest.model(W)
 
 
 def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
@@ -130,15 +148,15 @@ def _follow_warm(now: _Interior, start: PairStart, ledger: Ledger, max_iter: int
 
 
 def _follow(now: _Interior, ledger: Ledger, max_iter: int) -> tuple[str, int]:
-    mark, waited = np.inf, 0
+    mark, mark_open, waited = np.inf, np.inf, 0
     for n_iter in range(max_iter + 1):
-        model = now.problem.penalty.model(now.V[: now.design.r], now.blur)
+        model = now.model()
         now.certify(ledger, model, max(1, n_iter))
         if ledger.done or n_iter == max_iter:
             return "max_iter", max(1, n_iter)
         waited += 1
-        if ledger.gap <= 0.5 * mark:
-            mark, waited = ledger.gap, 0
+        if ledger.gap <= 0.5 * mark or now.open <= 0.5 * mark_open:  # a steep R falls to e^-1 in a step, whatever its best
+            mark, mark_open, waited = min(mark, ledger.gap), min(mark_open, now.open), 0
         if waited > PATIENCE and (now.mu * now.n_pairs < 0.01 * ledger.gap or waited > 3 * PATIENCE):
             return "stalled", n_iter
         try:
@@ -153,39 +171,45 @@ def _follow(now: _Interior, ledger: Ledger, max_iter: int) -> tuple[str, int]:
 
 def _step(now: _Interior, model: Any) -> bool:
     """One predictor-corrector step; False if rounding leaves none."""
-    design, penalty = now.design, now.problem.penalty
+    design, penalty, largest = now.design, now.problem.penalty, now.largest
     _, b = design.split(now.V)
-    base = stacked_gradient(design, penalty, model, np.zeros_like(now.V), b)  # of the penalty alone
     # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
-    hold = now.open > (10.0 if penalty.smooth else HOLD) * (2.0 * now.mu * now.n_pairs + now.blur)
+    hold = now.open > (10.0 if penalty.smooth else HOLD) * (now.mu * now.n_products + now.blur)
     curvature = StarCurvature(now.omega, now.y, now.classes)
     cg_tol = _cg_tolerance(now.open / now.value)
+    system: NewtonSystem | None = None
+    dS_predictor: Array | None = None
     mu = 0.0  # the predictor aims at the optimum itself
-    native.pair_system(now.y, mu, *now.pairs, None, now.T, now.omega)
-    system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
-    D, _ = system.solve(-(base + design.adjoint(now.T)), cg_tol, CG_STEPS)
-    dS = design.scores(D)
-    report = native.assess_step(now.y, mu, *now.pairs, dS, None)
-    a = min(1.0, report[0], report[1])
-    a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
-    after = (report[2] + a * (report[3] + report[4]) + a * a * report[5]) / (2.0 * now.n_pairs)
-    mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
-    dS_predictor = dS
-    native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
-    D, _ = system.solve(-(base + design.adjoint(now.T)), cg_tol, CG_STEPS)
-    dS = design.scores(D)
-    if not np.isfinite(D).all():
-        return False
-    report = native.assess_step(now.y, mu, *now.pairs, dS, dS_predictor)
-    a = min(1.0, TO_BOUNDARY * min(report[0], report[1]))
-    a = _while_R_follows(penalty, model, D[: design.r], a, report[6], now.blur)
+    for corrects in (False, True):
+        native.pair_system(now.y, mu, *now.pairs, dS_predictor, now.T, now.omega)
+        if system is None:
+            system = NewtonSystem(design, penalty, model, curvature, now.S.shape[1])
+        aimed = model if largest is None else largest.aim(model, mu, correct=corrects)
+        base = stacked_gradient(design, penalty, aimed, np.zeros_like(now.V), b)  # of the penalty alone
+        D, _ = system.solve(-(base + design.adjoint(now.T)), cg_tol, CG_STEPS)
+        if not np.isfinite(D).all():
+            return False
+        if largest is not None:
+            largest.follow(model.W, D[: design.r], system.stretch_pulls)
+        dS = system.scores(D)
+        report = native.assess_step(now.y, mu, *now.pairs, dS, dS_predictor)
+        longest = min(report[0], report[1], 1e300 if largest is None else largest.longest())
+        a = min(1.0, (TO_BOUNDARY if corrects else 1.0) * longest)
+        a = _while_R_follows(now, model, D[: design.r], a, report[6])
+        sums = report[2] + a * (report[3] + report[4]) + a * a * report[5]
+        sums += 0.0 if largest is None else largest.products_after(a)
+        if not corrects:
+            after = sums / now.n_products
+            mu = now.mu * (1.0 if hold else float(np.clip(after / now.mu, 1e-4, 1.0)) ** 3)
+            dS_predictor = dS
     if a < 1e-10:
         return False
     native.take_step(now.y, mu, *now.pairs, dS, dS_predictor, a, a)
     now.V = now.V + a * D
-    sums = report[2] + a * (report[3] + report[4]) + a * a * report[5]
-    now.mu = sums / (2.0 * now.n_pairs)
-    if not hold:
+    if largest is not None:
+        largest.take(a)
+    now.mu = sums / now.n_products
+    if now.blurs and not hold:
         now.blur = max(BLUR * sums, (1.0 - 0.8 * a) * now.blur)
     return True
 
@@ -195,14 +219,21 @@ def _cg_tolerance(rel_gap: float) -> float:
     return 3e-2 if rel_gap > 0.2 else 1e-2 if rel_gap > 1e-3 else 1e-3
 
 
-def _while_R_follows(penalty: Any, model: Any, D: Array, a: float, loss_curvature: float, blur: float) -> float:
+def _while_R_follows(now: _Interior, model: Any, D: Array, a: float, loss_curvature: float) -> float:
     """The longest of a, 0.7 a, ... at which R is close to its quadratic model."""
     slope = float((model.gradient * D).sum())
     bend = float((model.product(D) * D).sum())
     allowed = FOLLOWS * (bend + loss_curvature)
-    while a > 1e-10:
-        there = penalty.model(model.W + a * D, blur).value
-        if abs(there - model.value - a * slope - 0.5 * a * a * bend) <= a * a * allowed + 1e-13 * abs(model.value):
-            break
+    penalty, little = now.problem.penalty, 1e-13 * abs(model.value)
+    if now.largest is not None:
+        little += LITTLE * now.mu * now.n_products
+
+    def strays(a: float) -> float:
+        if now.largest is not None:
+            return float(now.largest.rise(a))
+        there = penalty.model(model.W + a * D, now.blur).value
+        return abs(there - model.value - a * slope - 0.5 * a * a * bend)
+
+    while a > 1e-10 and not strays(a) <= a * a * allowed + little:
         a *= 0.7
     return a

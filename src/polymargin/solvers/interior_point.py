@@ -150,6 +150,7 @@ class _Rows(NamedTuple):
     largest_norm: float  # max_i ||x_i||^2 beta_k
     scales: Array  # (c,)
     class_given: Array  # (c, c): mean of the given scores over the rows of each class, one per column
+    lost: float  # ||X' tau||^2 may be larger than in these coordinates by so much for tau of length 1
 
     @property
     def has_intercept(self) -> bool:
@@ -160,7 +161,7 @@ def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool, gi
     n_classes = scales.size
     # The mean is weighted: repeating a row and doubling its cost are the same problem.
     mean = cost @ X / cost.sum() if fit_intercept else np.zeros(X.shape[1])
-    Z, back = _coordinates(X, mean)
+    Z, back, lost = _coordinates(X, mean)
     if Z.shape[1] + fit_intercept == 0:  # nothing to fit: one coordinate that is always 0
         Z, back = np.zeros((len(y), 1)), lambda V, tau: np.zeros((X.shape[1], len(V)))
     n, p = Z.shape
@@ -176,24 +177,24 @@ def _rows(X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool, gi
     if given is not None:
         for k, (i, j) in enumerate(pairwise(starts)):
             class_given[:, k] = given[:, i:j] @ cost[i:j] / max(class_cost[k], 1e-300)
-    geometry = (starts, class_cost, means, largest_mean, largest_norm, scales, class_given)
+    geometry = (starts, class_cost, means, largest_mean, largest_norm, scales, class_given, lost)
     return _Rows(X, y, cost, n_classes, mean, T, p, back, own, *geometry)
 
 
-def _coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
-    """Centred rows in at most min(n, d) orthonormal coordinates, and the way back to W.
+def _coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array], float]:
+    """Centred rows in at most min(n, d) orthonormal coordinates, the way back to W, and what rounding loses in them.
 
-    The penalty is invariant under rotation and W lies in the span of the rows, so nothing is lost.
+    The penalty is invariant under rotation and W lies in the span of the rows, so nothing else is lost.
     """
     n, d = X.shape
     if sp.issparse(X):
         used = np.flatnonzero(np.bincount(X.indices, minlength=d))
-        return _gram_coordinates(X, mean) if n < used.size else _dense_columns(X, mean, used)
+        return _gram_coordinates(X, mean) if n < used.size else (*_dense_columns(X, mean, used), 0.0)
     Z = X - mean
     if n >= d:
-        return Z, lambda V, tau: V.T
+        return Z, lambda V, tau: V.T, 0.0
     Q, R = np.linalg.qr(Z.T)
-    return R.T, lambda V, tau: Q @ V.T
+    return R.T, lambda V, tau: Q @ V.T, float(np.square(8.0 * EPS) * np.vdot(R, R))
 
 
 def _dense_columns(X: Any, mean: Array, used: Labels) -> tuple[Array, Callable[[Array, Array], Array]]:
@@ -207,10 +208,11 @@ def _dense_columns(X: Any, mean: Array, used: Labels) -> tuple[Array, Callable[[
     return X[:, used].toarray() - mean[used], back
 
 
-def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
+def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Array], Array], float]:
     """Rows of a wide sparse matrix from X X' = Q diag(s^2) Q': no (n, d) array is formed."""
     squares, Q = np.linalg.eigh((X @ X.T).toarray())
-    kept = squares > squares[-1] * squares.size * EPS
+    lost = float(max(squares[-1], 0.0) * squares.size * EPS)
+    kept = squares > lost
     Q, scale = Q[:, kept], np.sqrt(squares[kept])
     Z = Q * scale - Q.T @ (X @ mean) / scale  # the mean lies in the span of the rows
 
@@ -219,7 +221,7 @@ def _gram_coordinates(X: Any, mean: Array) -> tuple[Array, Callable[[Array, Arra
         rest = (V - tau @ Z) / scale
         return X.T @ (tau.T + Q @ rest.T) - np.outer(mean, tau.sum(axis=1))
 
-    return Z, back
+    return Z, back, lost
 
 
 # -- the central path --------------------------------------------------------------------------------------
@@ -295,11 +297,10 @@ def _start(rows: _Rows) -> Array:
 def _evaluate(rows: _Rows, block: Block, V: Array, best: _Best) -> Array:
     """Certify the iterate; returns the residual of stationarity tau X - (W', 0), (c, q)."""
     tau, primal = block.pull(), _primal(rows, block, V)
-    if primal < best.primal:
+    if primal < best.primal or best.V is None:  # the first may be beyond all numbers
         best.primal, best.V, best.V_tau = primal, V.copy(), tau
-    assert best.V is not None
     Z, dual = _dual(rows, block, tau, best.V, best.primal)
-    if dual > best.dual:
+    if dual > best.dual or best.tau is None:
         best.dual, best.tau = dual, tau
     Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
     return Z
@@ -314,7 +315,8 @@ def _dual(rows: _Rows, block: Block, tau: Array, V: Array, primal: float) -> tup
     """tau X, (c, q), and the dual value; `primal` is F at V."""
     Z = tau @ rows.T.T
     W, r = Z[:, : rows.n_penalised], Z[:, rows.n_penalised :]
-    dual = block.gain(tau) - 0.5 * float(np.vdot(W, rows.scales[:, None] * W))
+    lost = 0.5 * rows.lost * float(rows.scales.max()) * float(np.vdot(tau, tau))
+    dual = block.gain(tau) - 0.5 * float(np.vdot(W, rows.scales[:, None] * W)) - lost
     return Z, dual - _imbalance(rows, block, r, dual, V, primal)
 
 
@@ -472,5 +474,7 @@ def _dual_of(rows: _Rows, block: Block, a: Array, V: Array, primal: float) -> tu
     tau.ravel()[rows.own] = a.sum(axis=0)
     r = tau.sum(axis=1)
     Z = rows.X.T @ tau.T - np.outer(rows.mean, r)
-    dual = block.gain(tau) - 0.5 * float(np.vdot(Z, Z * rows.scales))
+    # sums of long rows that nearly cancel are known to rounding only
+    error = 4.0 * EPS * float(np.abs(tau).sum()) * math.sqrt(rows.largest_norm)
+    dual = block.gain(tau) - 0.5 * float(np.vdot(Z, Z * rows.scales)) - error * (error + float(np.linalg.norm(Z)))
     return dual - _imbalance(rows, block, r[: rows.n_classes * rows.has_intercept], dual, V, primal), r

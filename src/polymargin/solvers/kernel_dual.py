@@ -63,11 +63,17 @@ def kernel_dual(
     least, idle = np.inf, 0
     best: tuple[float, float, SparseDuals, Array] | None = None
     rows = state.first_rows()
+    interrupted = False
     while True:
-        state.ascend(rows, precision * ledger.tol, budget - state.visits)
+        try:
+            state.ascend(rows, precision * ledger.tol, budget - state.visits)
+        except KeyboardInterrupt:
+            if not ledger.keeps_interrupted:
+                raise
+            interrupted = True  # the scores of the last round are formed anew below
         idle = 0 if state.estimate <= 0.9 * least else idle + 1
         least = min(least, state.estimate)
-        at_end = state.visits >= budget or idle >= _PATIENCE
+        at_end = state.visits >= budget or idle >= _PATIENCE or interrupted
         if state.estimate <= ledger.tol * state.primal or at_end:
             precision *= 0.5
             state.refresh()
@@ -78,7 +84,8 @@ def kernel_dual(
                 break
         rows = state.next_rows(rows, ledger.tol)
     primal, penalty, duals, b = best
-    certificate = ledger.close(min(max_iter, state.epochs), "max_iter" if state.visits >= budget else "stalled")
+    status = "interrupted" if interrupted else "max_iter" if state.visits >= budget else "stalled"
+    certificate = ledger.close(min(max_iter, state.epochs), status)
     return KernelSolution(duals, b, penalty, primal, certificate)
 
 

@@ -16,6 +16,7 @@ from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, WarmStart, centre_and_spread
 
+_NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a second look
 _EPOCHS = 10  # between moves of the centre
 
 
@@ -38,10 +39,17 @@ def label_ascent(
         nonlocal best
         W, b = loop.weights(), loop.offsets()
         primal = loop.loss(n_threads) + problem.penalty_value(W, b)
+        if problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):  # the loop centres rows, which may cancel
+            primal = problem.primal(W, b)
         ledger.add(primal, problem.bound(loop.duals()), loop.visits // n)
         if best is None or primal < best.primal:
             best = Machine(W, b, primal)
 
+    def at_hand() -> Machine:
+        W, b = loop.weights(), loop.offsets()
+        return Machine(W, b, problem.primal(W, b))
+
+    ledger.at_hand = at_hand
     if start is not None:
         loop.set_duals(start.duals.values)
         loop.move_centre(start.b + means @ problem.penalty.minimizer(problem.class_sums(start.duals.values)))

@@ -45,6 +45,7 @@ def label_interior(problem: LabelProblem, ledger: Ledger, *, max_iter: int, so_f
     at = _Iterate(np.zeros((system.order, system.c)), 0.5 * cost, 0.5 * cost, np.ones_like(cost), room + 1.0)
     best, duals, before = so_far.machine, so_far.duals, so_far.certificate.n_iter
     n_iter, smallest, waited = 0, np.inf, 0
+    ledger.at_hand = lambda: best
     while n_iter < max_iter and waited < _PATIENCE:
         step = _step(system, at, signs, cost)
         if step is None:

@@ -46,6 +46,7 @@ def majorisation(
         W = problem.penalty.minimizer(problem.class_sums(start.duals.values))
         theta = system.theta(W, start.b)
     eps, best, n_iter, status = 1.0, None, 0, "max_iter"
+    ledger.at_hand = lambda: best
     while True:
         W, b = system.machine(theta)
         h = 1.0 - signs * system.scores(theta)

@@ -107,6 +107,7 @@ class _Multipliers:
     def __init__(self, problem: Problem, ledger: Ledger, so_far: Solution, given: Array | None):
         assert so_far.duals is not None
         self.problem, self.ledger, self.best = problem, ledger, so_far
+        ledger.at_hand = lambda: self.best.machine
         self.n_iter = so_far.certificate.n_iter
         self._own = np.arange(problem.n_rows), problem.y
         self._given = np.zeros((1, 1)) if given is None else given
@@ -144,7 +145,7 @@ class _Multipliers:
         penalty = self.problem.penalty
         if isinstance(penalty, BlockNorm):
             step = penalty.log_step(self._scales, class_norms(self._V[: self._design.r]))
-            self._scales = penalty.normalised(np.exp(self._extrapolate(np.log(self._scales), step)))
+            self._scales = penalty.scales_at(self._extrapolate(np.log(self._scales), step))
 
     # -- one round --------------------------------------------------------------------------------------------------
 

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
+from polymargin.solvers.bordered_system import BorderedSystem
 from polymargin.solvers.design import Design
-from polymargin.solvers.pair_preconditioner import HeavyPairs, mean_preconditioner
+from polymargin.solvers.pair_preconditioner import HeavyPairs, class_laplacian, mean_preconditioner
 
 Array = NDArray[np.float64]
 
 LARGEST_MATRIX = 2600  # unknowns of a system that is assembled
 _LONGEST_ASSEMBLY = 4e9  # operations
+RELIABLE = 1e-8  # of a solution's energy: what the first refinement may change
+MOST_HEAVY = 2.0  # pairs of a border, in unknowns
 _PRODUCTS = 60  # or as many as conjugate gradients would need for about so many iterations
 
 
@@ -49,6 +52,13 @@ class StarCurvature:
 
     def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
         return HeavyPairs(design, self.omega, self.y, model, rate)
+
+    def split(self, design: Design, level: float) -> tuple[StarCurvature, NDArray[np.intp], NDArray[np.intp]]:
+        """The pairs whose curvature stays below `level`, and rows and rival classes of the others."""
+        sizes = np.concatenate([np.einsum("ij,ij->i", Z, Z) for _, Z in design.dense_rows(np.arange(design.n))])
+        heavy = 2.0 * self.omega * sizes[:, None] > level
+        rows, rivals = np.nonzero(heavy)
+        return StarCurvature(np.where(heavy, 0.0, self.omega), self.y, self.classes), rows, rivals
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.omega.shape[1], design.n_unknowns
@@ -124,6 +134,8 @@ class NewtonSystem:
     def __init__(self, design: Design, penalty: Any, model: Any, curvature: Curvature, n_classes: int):
         self.design, self.penalty, self.model, self.curvature, self.c = design, penalty, model, curvature, n_classes
         self._factor: Array | None = None
+        self._bordered: BorderedSystem | None = None
+        self.stretch_pulls: Array | None = None  # of the penalty's stretches, if the last solution has them apart
         self._preconditioner: Any = None
         if assembled(design, n_classes):
             self._factorise()
@@ -145,46 +157,82 @@ class NewtonSystem:
 
     def solve(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         """``D`` with ``H D = G`` and the number of products it took."""
-        if self._factor is None:
-            return self._conjugate_gradients(G, tol, max_iter)
-        D = self._back(G)
-        rest = G - self.product(D)  # one step of refinement: the weights range over many decades
-        better = D + self._back(rest)
-        return better - better.mean(axis=1, keepdims=True), 1
+        if self._factor is not None:
+            D = self._back(G)
+            rest = G - self.product(D)  # one step of refinement: the weights range over many decades
+            change = self._back(rest)
+            if abs(float(np.vdot(rest, change))) <= RELIABLE * abs(float(np.vdot(G, D))) or not self._set_heavy_apart():
+                return _centred(D + change), 1
+        if self._bordered is not None:
+            D, self._pulls, self.stretch_pulls = self._bordered.solve(G)
+            return _centred(D), 0
+        return self._conjugate_gradients(G, tol, max_iter)
+
+    def scores(self, D: Array) -> Array:
+        """What the last solution does to the scores; of a row's scores only the differences count.
+
+        That of a heavy pair is known from its pull: formed from D it would be rounded, and the weight makes rounding large.
+        """
+        S = self.design.scores(D)
+        if self._bordered is not None:
+            rows, rivals, weights, y = self._heavy
+            S -= S[np.arange(len(S)), y][:, None]
+            S[rows, rivals] = self._pulls / weights
+        return S
 
     def _back(self, G: Array) -> Array:
         x, _ = dpotrs(self._factor, np.ascontiguousarray(G.T).ravel(), lower=1)
         return np.asarray(x).reshape(self.c, -1).T
 
     def _factorise(self) -> None:
-        d, c = self.design, self.c
-        q = d.n_unknowns
-        H = np.zeros((c * q, c * q))
-        self.curvature.add_to(H, d)
-        self.model.add_to(H, q)
-        if d.fit_intercept:
-            direction = np.append(-d.mean, 1.0)
-            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
-            blocks = H.reshape(c, q, c, q)
-            for k in range(c):
-                blocks[k, :, k] += rate * np.outer(direction, direction)
-        # one vector may be added to all classes: pin it, at the size of the matrix, without changing the solution
-        diagonal = H.ravel()[:: c * q + 1]
-        size = diagonal.reshape(c, q).mean(axis=0) / c
-        blocks = H.reshape(c, q, c, q)
-        index = np.arange(q)
-        blocks[:, index, :, index] += size[:, None, None]
-        jitter = 0.0
-        while True:
-            factor, failed = dpotrf(H, lower=1)
-            if not failed:
-                break
+        H = self._matrix(self.curvature, self.model)
+        factor, failed = dpotrf(H, lower=1)
+        if failed and self._set_heavy_apart():
+            return
+        diagonal, jitter = H.ravel()[:: len(H) + 1], 0.0
+        while failed:
             more = max(10.0 * jitter, 1e-14 * float(diagonal.max()))
             if not np.isfinite(more) or jitter > float(diagonal.max()):
                 raise FloatingPointError("the Newton matrix is not finite")
             diagonal += more - jitter
             jitter = more
+            factor, failed = dpotrf(H, lower=1)
         self._factor = factor
+
+    def _matrix(self, curvature: Curvature, model: Any) -> Array:
+        d, c = self.design, self.c
+        q = d.n_unknowns
+        H = np.zeros((c * q, c * q))
+        curvature.add_to(H, d)
+        model.add_to(H, q)
+        blocks = H.reshape(c, q, c, q)
+        if d.fit_intercept:
+            direction = np.append(-d.mean, 1.0)
+            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
+            for k in range(c):
+                blocks[k, :, k] += rate * np.outer(direction, direction)
+        # one vector may be added to all classes: pin it, at the size of the matrix, without changing the solution
+        size = H.ravel()[:: c * q + 1].reshape(c, q).mean(axis=0) / c
+        index = np.arange(q)
+        blocks[:, index, :, index] += size[:, None, None]
+        return H
+
+    def _set_heavy_apart(self) -> bool:
+        """Goes over to the system with its heavy pairs apart, unless there are none or too many to be a face."""
+        curvature, c, q = self.curvature, self.c, self.design.n_unknowns
+        if not isinstance(curvature, StarCurvature) or not np.isfinite(curvature.omega).all():
+            return False
+        light, rows, rivals = curvature.split(self.design, float(class_laplacian(self.model).diagonal().mean()))
+        if not 0 < len(rows) <= MOST_HEAVY * c * q:
+            return False
+        base, stretched, stretches = self.model.apart(q)
+        pairs, each = np.zeros((len(rows), c, q)), np.arange(len(rows))
+        own, weights = curvature.y[rows], curvature.omega[rows, rivals]
+        pairs[each, rivals] = np.concatenate([Z for _, Z in self.design.dense_rows(rows)])
+        pairs[each, own] = -pairs[each, rivals]
+        self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
+        self._heavy, self._factor = (rows, rivals, weights, curvature.y), None
+        return True
 
     def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
         x, r = np.zeros_like(G), G.copy()
@@ -205,13 +253,18 @@ class NewtonSystem:
             p *= new / rz
             p += z
             rz = new
-        return x - x.mean(axis=1, keepdims=True), n
+        return _centred(x), n
 
     def _precondition(self, R: Array) -> Array:
         if self._preconditioner is None:
             rate = float(self.penalty.offset_gradient(np.ones(1))[0])
             self._preconditioner = self.curvature.preconditioner(self.design, self.model, rate)
         return self._preconditioner(R)
+
+
+def _centred(V: Array) -> Array:
+    """Without the vector that all classes have in common."""
+    return np.asarray(V - V.mean(axis=1, keepdims=True))
 
 
 def assembled(design: Design, n_classes: int) -> bool:

@@ -29,6 +29,13 @@ def solve_pairs(
 
     Where the ascent crawls, as it does with few features and a large C, interior points take over.
     """
+    with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
+        return _solve_pairs(problem, ledger, max_iter, seed, start)
+
+
+def _solve_pairs(
+    problem: Problem, ledger: Ledger, max_iter: int, seed: int, start: PairStart | None
+) -> tuple[Solution, Array]:
     used, small = 0, _is_small(problem)
     now: PairIterate | None = None
     if suits(problem) and not (small and ledger.tol < _EXACT):

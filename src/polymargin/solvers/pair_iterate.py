@@ -96,6 +96,7 @@ class PairIterate:
         t, primal = self._best_multiple()
         if self.best is None or primal < self.best[0]:
             self.best = (primal, t * self.V)
+            ledger.at_hand = lambda: best_machine(self)
         bound = 0.0 if self._far_from_balance() else self._bound(self.A, model, pulls)
         if self.design.fit_intercept and primal - bound > ledger.tol * primal and self.inexact:
             bound = max(bound, self._bound(self.balanced(), model))

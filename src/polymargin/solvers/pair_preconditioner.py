@@ -25,8 +25,9 @@ from polymargin.solvers.design import LARGEST_GRAM, Design
 Array = NDArray[np.float64]
 
 HEAVY = 0.3  # a pair's largest eigenvalue relative to B
-MOST = 2000  # heavy pairs that are kept: with more of them nothing is
+MOST = 3000  # heavy pairs that are kept: of more the heaviest
 ROUNDS = 6
+_SHARED = 1e-8  # of what stretches have in common, which the maximum lets go
 
 
 class HeavyPairs:
@@ -55,11 +56,15 @@ class HeavyPairs:
         for _ in range(ROUNDS):  # without the heavy pairs B is smaller, and more pairs are heavy
             own = self.P[self.y, self.y]
             spread = own[:, None] + np.diag(self.P)[None] - 2.0 * self.P[self.y]
-            found = self.omega * spread * size > HEAVY
-            if found.sum() > MOST or found.sum() <= 1.05 * heavy.sum():
+            weights = self.omega * spread * size
+            found = weights > HEAVY
+            count = int(found.sum())
+            if count <= 1.05 * heavy.sum():
                 break
-            heavy = found
+            heavy = found if count <= MOST else weights >= np.partition(weights, -MOST, axis=None)[-MOST]
             self._set_base(np.where(heavy, 0.0, self.omega))
+            if count > MOST:
+                break
         if heavy.any():
             self.rows, self.rivals = np.nonzero(heavy)
             self.own = self.y[self.rows]
@@ -86,6 +91,8 @@ class HeavyPairs:
             G[:m, :m] += PE[:, self.rivals] - PE[:, self.own]
         weights = np.r_[self.omega[self.rows, self.rivals], self.model.K[self.first, self.second]]
         G[np.diag_indices_from(G)] += 1.0 / weights
+        if self.model.shared:  # the inverse of diag(K) - K K' / shared, all but singular
+            G[m:, m:] += 1.0 / (_SHARED * self.model.shared)
         if (weights > 0.0).all():
             factor, failed = dpotrf(G, lower=1)
             self.factor = None if failed else (lambda right: dpotrs(factor, right, lower=1)[0])

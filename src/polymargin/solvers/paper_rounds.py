@@ -8,26 +8,36 @@ import numpy as np
 
 from polymargin.certificate import Ledger
 from polymargin.solvers.band_ascent import Ascent, solve_step
-from polymargin.solvers.dual_ascent import Solution
+from polymargin.solvers.dual_ascent import Machine, Solution
 
-_PATIENCE = 20  # rounds without a new best
+_INNER = 0.3  # relative gap of a round, in tolerances
 
 
 def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
-    """The paper's iteration, which may raise F: ends at a fixed point, or when it has long not found a better machine."""
-    best, duals = ascent.machine(ascent.look().stated), ascent.duals()
-    rounds, change, since, status = [best.primal], np.inf, 0, "max_iter"
-    while ascent.left > 0:
+    """The paper's iteration until it stands still: returns the machine of the last round, which need not be the best one.
+
+    It stands still when a round that was solved to the tolerance changes neither F nor W by more than that. A round that
+    `max_iter` cuts short does not count, unless it is the first.
+    """
+    seen = ascent.look()
+    machine, duals = ascent.machine(seen.stated), ascent.duals()
+    rounds, change, status = [seen.stated], np.inf, "max_iter"
+    ledger.at_hand = lambda: machine
+    while ascent.left > 0 and status != "stationary":
         ascent.relinearise()
-        seen = solve_step(ascent, 0.3 * ledger.tol)
-        since += 1
-        change = abs(seen.stated - rounds[-1]) / seen.stated
-        rounds.append(seen.stated)
-        if seen.stated < best.primal:
-            best, duals, since = ascent.machine(seen.stated), ascent.duals(), 0
-        if ascent.left > 0 and (change <= ledger.tol or since >= _PATIENCE):
-            status = "stationary" if change <= ledger.tol else "stalled"
-            break
-    ledger.add(best.primal, ascent.bound_without_upper_part(), ascent.n_iter)
+        seen = solve_step(ascent, _INNER * ledger.tol)
+        solved = seen.relaxed - seen.dual <= ledger.tol * seen.relaxed
+        if solved or len(rounds) == 1:
+            before, machine, duals = machine, ascent.machine(seen.stated), ascent.duals()
+            rounds.append(seen.stated)
+            change = _relative_change(before, machine)
+            status = "stationary" if solved and change <= ledger.tol else status
+    ledger.add(machine.primal, ascent.bound_without_upper_part(), ascent.n_iter)
     certificate = replace(ledger.close(min(max_iter, ascent.n_iter)), status=status)
-    return Solution(best, duals, certificate, rounds=tuple(rounds), last_change=change)
+    return Solution(machine, duals, certificate, rounds=tuple(rounds), last_change=change)
+
+
+def _relative_change(before: Machine, now: Machine) -> float:
+    """Of F or of W, whichever is larger."""
+    of_value = abs(now.primal - before.primal) / max(now.primal, 1e-300)
+    return max(of_value, float(np.linalg.norm(now.W - before.W)) / max(float(np.linalg.norm(now.W)), 1e-300))

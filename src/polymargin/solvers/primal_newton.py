@@ -3,7 +3,8 @@
     min_{W, b}  F(W, b) = sum_i u_i loss(s_i, y_i) + R(W, b)
 
 Each step solves one Newton system (`newton_system.py`) and is shortened until F falls enough. A penalty that is not smooth
-is blurred by a part of the gap that is still open. Every iterate is certified: with the derivatives
+is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers (`largest.py`). Every
+iterate is certified: with the derivatives
 ``T_i = u_i dloss(s_i)`` Fenchel's equality gives ``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not
 know its conjugate; it must not be negative anywhere.
 """
@@ -26,7 +27,9 @@ from polymargin.solvers.newton_system import Curvature, NewtonSystem, ProductCur
 Array = NDArray[np.float64]
 
 BLUR = 0.05  # of the open gap
-ENOUGH = 1e-4  # of the decrease that the slope promises
+ENOUGH = 0.1  # of the decrease that the slope promises: across a kink, whole steps fall forth and back
+TO_BOUNDARY = 0.99
+EPS = float(np.finfo(float).eps)
 PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
 
 
@@ -66,7 +69,7 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
     """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
     rotate = problem.penalty.rotation_invariant and start is None
     design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
-    losses, penalty = _Losses(problem), problem.penalty
+    losses, penalty, each = _Losses(problem), problem.penalty, np.arange(problem.n_rows)
     V = np.zeros((design.n_unknowns, problem.n_classes))
     if start is not None:
         V[: design.r] = start.W
@@ -75,16 +78,23 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
     S = design.scores(V)
     best, best_V = np.inf, V
     status, mark, mark_best, waited, n_iter = "max_iter", np.inf, np.inf, 0, 0
+    largest = penalty.largest(V[: design.r], BLUR * losses.value(S))
+
+    def at_hand() -> Machine:
+        W, b = design.machine(best_V)
+        return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), best)
+
+    ledger.at_hand = at_hand
     while True:
         blur = BLUR * (ledger.gap if np.isfinite(ledger.gap) else losses.value(S))
         value, T, curvature = losses.at(S)
         W, b = design.split(V)
-        model = penalty.model(W, blur)
+        model = penalty.model(W, blur) if largest is None else largest.model(W)
         primal = value + penalty.value(W) + penalty.offset_value(b)
         if primal < best:
             best, best_V = primal, V
         gradient = design.adjoint(T)
-        linear = value - float(np.vdot(T, S))
+        linear = value - float(np.vdot(T, S - S[each, problem.y][:, None]))  # sum_k T_ik = 0: only differences count
         ledger.add(best, lower_bound(penalty, model, design, gradient, linear, 1.0), max(1, n_iter))
         waited += 1
         if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
@@ -94,18 +104,19 @@ def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Pri
         if waited > PATIENCE:
             status = "stalled"
             break
-        G = stacked_gradient(design, penalty, model, gradient, b)
+        rough = _Rough(penalty, blur, largest)
+        G = stacked_gradient(design, penalty, rough.aimed(model), gradient, b)
         system = NewtonSystem(design, penalty, model, curvature, problem.n_classes)
         D, _ = system.solve(-G, 0.05, 250)
+        rough.follow(W, D[: design.r])
         dS = design.scores(D)
-        a = _step_length(losses, design, penalty, V, S, D, dS, float((G * D).sum()), blur)
+        a = _step_length(losses, design, rough, V, S, D, dS, float((G * D).sum()))
         if a == 0.0:
             status = "stalled"
             break
         V, S, n_iter = V + a * D, S + a * dS, n_iter + 1
-    W, b = design.machine(best_V)
-    W -= W.mean(axis=1, keepdims=True)
-    return Solution(Machine(W, b - b.mean(), best), None, ledger.close(max(1, n_iter), status))
+        rough.take(a)
+    return Solution(at_hand(), None, ledger.close(max(1, n_iter), status))
 
 
 def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, b: Array) -> Array:
@@ -119,19 +130,49 @@ def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, 
     return G
 
 
+class _Rough:
+    """A penalty that is not smooth, as a step sees it: blurred, or a maximum with its barrier."""
+
+    def __init__(self, penalty: Any, blur: float, largest: Any):
+        self.penalty, self.blur, self.largest = penalty, blur, largest
+        self.mu = 0.0 if largest is None else blur / largest.n_products
+
+    def aimed(self, model: Any) -> Any:
+        """The model whose gradient the step is to make vanish."""
+        return model if self.largest is None else self.largest.aim(model, self.mu, correct=False)
+
+    def follow(self, W: Array, D: Array) -> None:
+        if self.largest is not None:
+            self.largest.follow(W, D)
+
+    def longest(self) -> float:
+        return 1.0 if self.largest is None else min(1.0, TO_BOUNDARY * float(self.largest.longest()))
+
+    def value(self, W: Array, a: float) -> float:
+        """R at W, which is where a step of length a leads."""
+        if self.largest is None:
+            return float(self.penalty.model(W, self.blur).value)
+        return float(self.penalty.ridge_value(W)) + float(self.largest.barrier(a, self.mu))
+
+    def take(self, a: float) -> None:
+        if self.largest is not None:
+            self.largest.take(a)
+
+
 def _step_length(
-    losses: _Losses, design: Design, penalty: Any, V: Array, S: Array, D: Array, dS: Array, slope: float, blur: float
+    losses: _Losses, design: Design, rough: _Rough, V: Array, S: Array, D: Array, dS: Array, slope: float
 ) -> float:
     """The first of 1, 1/2, 1/4, ... with enough decrease; 0 if rounding leaves none."""
 
     def value(a: float) -> float:
         W, b = design.split(V + a * D)
         with np.errstate(over="ignore"):
-            return losses.value(S + a * dS) + float(penalty.model(W, blur).value) + penalty.offset_value(b)
+            return losses.value(S + a * dS) + rough.value(W, a) + rough.penalty.offset_value(b)
 
-    here, a = value(0.0), 1.0
+    here, a = value(0.0), rough.longest()
+    rounding = 1e-15 * abs(here) + EPS * float(losses.cost @ (1.0 + np.ptp(S, axis=1)))
     while a > 1e-12:
-        if value(a) <= here + ENOUGH * a * slope + 1e-15 * abs(here):
+        if value(a) <= here + ENOUGH * a * slope + rounding:
             return a
         a *= 0.5
     return 0.0

@@ -135,8 +135,10 @@ class ProximalNewton:
         length = 1.0
         while True:
             ahead = self._at(point.W - length * W_step, point.b - length * b_step)
-            if ahead.smooth <= point.smooth - _SUFFICIENT * length * slope or length <= _SHORTEST:
+            if ahead.smooth <= point.smooth - _SUFFICIENT * length * slope:
                 return ahead, length
+            if length <= _SHORTEST:
+                return (ahead if ahead.smooth <= point.smooth else self._at(point.W, point.b)), length
             length *= 0.5
 
     def _direction(self, point: Point) -> tuple[Array, Array]:
@@ -154,11 +156,7 @@ class ProximalNewton:
             level = float(H.diagonal()[offsets].mean()) or 1.0
             H[offsets, offsets] += level / c + 1e-9 * level * np.eye(c)
             gradient = np.column_stack([gradient, point.db])
-        try:
-            factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # rounding: along the gradient instead
-            return point.dW, point.db
-        step = cho_solve(factor, gradient.ravel(), check_finite=False).reshape(c, e)
+        step = _solved(H, gradient.ravel()).reshape(c, e)
         return np.ascontiguousarray(step[:, :d].T), step[:, d] if free else np.zeros(c)
 
     def _by_conjugate_gradients(self, point: Point) -> tuple[Array, Array]:
@@ -192,6 +190,18 @@ class ProximalNewton:
             squares, axes = np.linalg.eigh(gram)
             self._basis = mean, axes, np.maximum(squares, 0.0)
         return self._basis
+
+
+def _solved(H: Array, right: Array) -> Array:
+    """The solution of ``H x = right``, of which the lower half is read; with a ridge where rounding made H indefinite."""
+    ridge = 0.0
+    while ridge < 1.0:
+        try:
+            return np.asarray(cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False))
+        except LinAlgError:
+            ridge = max(100.0 * ridge, 1e-14)
+            H.reshape(-1)[:: len(H) + 1] *= 1.0 + ridge
+    return right / np.maximum(H.diagonal(), 1e-300)
 
 
 def _harder(length: float) -> float:

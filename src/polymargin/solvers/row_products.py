@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dgeqrf, dormqr
 Array = NDArray[np.float64]
 
 _BLOCK = 64  # columns that LAPACK handles at a time
+_PANEL = 128  # columns reflected at a time: no signal interrupts LAPACK
 _MOST = 4000  # rows whose inner products are kept while others join
 
 
@@ -20,8 +21,15 @@ class RowSpan:
 
     def __init__(self, X: Array):
         n = X.shape[0]
-        self._reflections, self._scales, _, _ = dgeqrf(X.T.astype(np.float64, order="F"), lwork=_BLOCK * n, overwrite_a=1)
-        self.rows = np.ascontiguousarray(np.triu(self._reflections[:n]).T)
+        A = X.T.astype(np.float64, order="F")
+        self._reflections, self._scales = A, np.empty(n)
+        for start in range(0, n, _PANEL):
+            stop = min(n, start + _PANEL)
+            panel, scales, _, _ = dgeqrf(A[start:, start:stop], lwork=_BLOCK * (stop - start))
+            A[start:, start:stop], self._scales[start:stop] = panel, scales
+            if stop < n:
+                A[start:, stop:] = dormqr("L", "T", panel, scales, A[start:, stop:], lwork=_BLOCK * (n - stop))[0]
+        self.rows = np.ascontiguousarray(np.triu(A[:n]).T)
 
     def outside(self, V: Array) -> Array:
         """Class vectors in the coordinates of the columns of X."""

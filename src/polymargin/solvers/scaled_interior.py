@@ -53,7 +53,7 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
         ledger.add(primal, dual, n_iter)
         solved = scales
         step = problem.penalty.log_step(scales, class_norms(result.W))
-        scales, residual = problem.penalty.normalised(np.exp(extrapolate(np.log(scales), step))), float(np.abs(step).max())
+        scales, residual = problem.penalty.scales_at(extrapolate(np.log(scales), step)), float(np.abs(step).max())
         if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
             best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
         rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6

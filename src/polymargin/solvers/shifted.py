@@ -171,10 +171,11 @@ def solve_by_newton(
 ) -> tuple[Attempt, int]:
     """The same by Newton's method with multipliers, from these duals; less accurate if too many of them are free."""
     kappa, base, (W, b, _) = tangent.kappa, tangent.base, tangent.machine
-    ledger = Ledger(tangent.relative(accuracy))
+    model = replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm())
+    ledger = Ledger(tangent.relative(accuracy), rounding=model.rounding_at)
     so_far = Solution(Machine(W - base, b, np.inf), duals._replace(values=duals.values / kappa), ledger.close(0))
     found = multiplier_newton(
-        replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm()),
+        model,
         ledger,
         max_iter,
         so_far,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -114,10 +113,16 @@ class _Way:
     def note(self, machine: Machine, visits: int) -> None:
         if machine.primal < self.best.primal:
             self.best = machine
-            rounding = partial(self.problem.rounding, machine.W, machine.b)
-            self.ledger.add(machine.primal, self.bound, self.epochs(visits), rounding)
+            self.ledger.at_hand = self._at_hand
+            self.ledger.add(machine.primal, self.bound, self.epochs(visits))
             self.objectives.append(machine.primal)
             self.min_angles.append(smallest_angle(angles_between(machine.W)))
+
+    def _at_hand(self) -> Machine:
+        """The best machine of a descent that is interrupted; its F is that of exact kinks."""
+        if isinstance(self.penalty.angles, Pairwise):
+            self.penalty.angles.width = 0.0
+        return self.best
 
     def descend(self, start: Start, seed: int, n_threads: int, open_gap: float) -> Descent:
         def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
@@ -202,7 +207,7 @@ def _classical(
     if start is not None and np.array_equal(start.cost, problem.cost):
         return start.classical, 0
     plain = replace(problem, penalty=SquaredNorm())
-    ledger = Ledger(max(tol, START_TOL))
+    ledger = Ledger(max(tol, START_TOL), rounding=plain.rounding_at)
     near = _classical_start(problem, start)
     solution = dual_ascent(
         plain, ledger, max_iter=min(max_iter, START_EPOCHS), seed=seed, n_threads=n_threads, start=near

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from polymargin.tables.table import Table, suggestion
+from polymargin.tables.table import Table, few, shown, suggestion
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -61,7 +61,8 @@ def make_preprocessor(table: Table, scale: bool = True) -> Pipeline:
     if not table.text:
         return Pipeline([columns, *numeric])
     assert table.feature_names is not None  # text has names
-    is_text = [name in table.text for name in table.feature_names]
+    text = set(table.text)
+    is_text = [name in text for name in table.feature_names]
     parts: list[tuple[str, Any, list[int]]] = []
     if not all(is_text):
         parts.append(("numeric", Pipeline(numeric), [k for k, text in enumerate(is_text) if not text]))
@@ -96,20 +97,20 @@ class NamedColumns(TransformerMixin, BaseEstimator):
         """The columns as an array: floats, or objects if some columns are text."""
         check_is_fitted(self)
         if sparse.issparse(X):
-            raise ValueError(f"these columns have names ({self.names[0]!r}, ...): X must be an array or a data frame.")
+            raise ValueError(f"these columns have names ({shown(self.names[0])}, ...): X must be an array or a data frame.")
         columns = self._columns_of_frame(X) if hasattr(X, "columns") else None
         if columns is None:
             X = np.asarray(X)
             if X.ndim != 2 or X.shape[1] != len(self.names):
-                raise ValueError(f"X has shape {X.shape}, but {len(self.names)} columns are needed: {_few(self.names)}.")
+                raise ValueError(f"X has shape {X.shape}, but {len(self.names)} columns are needed: {few(self.names)}.")
             columns = [X[:, k] for k in range(X.shape[1])]
             if not self.text:
                 return X if X.dtype in (np.float32, np.float64) else self._floats(columns)
         if not self.text:
             return self._floats(columns)
-        out = np.empty((len(columns[0]), len(self.names)), dtype=object)
+        out, text = np.empty((len(columns[0]), len(self.names)), dtype=object), set(self.text)
         for k, (name, column) in enumerate(zip(self.names, columns, strict=True)):
-            out[:, k] = _texts(column) if name in self.text else _numbers(name, column)
+            out[:, k] = _texts(column) if name in text else _numbers(name, column)
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -117,10 +118,10 @@ class NamedColumns(TransformerMixin, BaseEstimator):
         return np.array(self.names, dtype=object)
 
     def _columns_of_frame(self, X: Any) -> list[Any]:
-        known = [str(name) for name in X.columns]
+        known = dict.fromkeys(map(str, X.columns))
         for name in self.names:
             if name not in known:
-                raise ValueError(f"the data frame has no column {name!r}{suggestion(name, known)}")
+                raise ValueError(f"the data frame has no column {shown(name)}{suggestion(name, known)}")
         return [np.asarray(X[name]) for name in self.names]
 
     def _floats(self, columns: list[Any]) -> NDArray[Any]:
@@ -138,7 +139,7 @@ def _numbers(name: str, column: Any) -> NDArray[Any]:
             return np.asarray(column, dtype=np.float32 if column.dtype == np.float32 else np.float64)
         return np.array([np.nan if _is_missing(value) else value for value in column], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} must hold numbers: {error}") from error
+        raise ValueError(f"column {shown(name)} must hold numbers: {shown(error, 100)}") from error
 
 
 def _texts(column: Any) -> list[str]:
@@ -148,8 +149,3 @@ def _texts(column: Any) -> list[str]:
 def _is_missing(value: Any) -> bool:
     """None, NaN, and pandas' NA, which answers no comparison."""
     return value is None or type(value).__name__ == "NAType" or value != value
-
-
-def _few(names: Any) -> str:
-    shown = ", ".join(map(repr, list(names)[:5]))
-    return f"{shown}, ..." if len(names) > 5 else shown

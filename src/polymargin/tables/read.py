@@ -8,17 +8,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.tables import targets
 from polymargin.tables.arff import ArffFile
 from polymargin.tables.arrays import Arrays, ParquetFile, as_floats, read_npz
+from polymargin.tables.columns import Columns
 from polymargin.tables.delimited import DelimitedFile
 from polymargin.tables.source import Source, open_source
 from polymargin.tables.svmlight import read_svmlight
-from polymargin.tables.table import Layout, Table, TableError, suggestion
+from polymargin.tables.table import Layout, Table, TableError, shown, suggestion
 
 _MANY_TEXTS = 50  # more different texts than this in over half of the rows: names of the rows, not categories
 
@@ -40,6 +39,7 @@ def read_table(
     index_base: int = 1,
     n_features: int | None = None,
     label_separator: str = ";",
+    max_bytes: float | None = None,
 ) -> Table:
     """Read a data file.
 
@@ -54,9 +54,11 @@ def read_table(
         y if there is just one, else the last. svmlight and npz files have their own labels.
     multilabel : bool, default=False
         Whether rows have several labels: several target columns of 0 and 1, one target column of labels separated by
-        `label_separator`, ``label,label`` in svmlight, a 0/1 matrix ``y`` in npz.
+        `label_separator`, ``label,label`` in svmlight, a 0/1 matrix ``y`` in npz. Columns and matrices may also hold -1 for
+        "known not to have the label"; then 0 means "unknown".
     layout : Layout, default=None
         Read as this table was read: same columns by name, same kinds, same labels; a target is taken if the file has one.
+        `target` says where, if the file calls it otherwise.
     format : str, default=None
         One of csv, tsv, svmlight, parquet, arff and npz; None: what the name's ending says.
     categorical, drop : collection of str
@@ -70,6 +72,9 @@ def read_table(
     n_features : int, default=None
         Columns of an svmlight file; None: up to the highest index in it.
     label_separator : str, default=";"
+    max_bytes : float, default=None
+        The most that the table may take in memory. None: the environment variable ``POLYMARGIN_MAX_BYTES``, else half of the
+        free memory, or less for a small file: archives that unpack to many times their size are refused.
 
     Returns
     -------
@@ -93,31 +98,31 @@ def read_table(
     """
     if isinstance(path, str) and path.startswith("dataset:"):
         return _from_dataset(path.removeprefix("dataset:"), multilabel, layout)
-    source = open_source(path, format)
+    source = open_source(path, format, max_bytes)
     if layout is not None:
         multilabel = layout.multilabel
     if source.format in ("svmlight", "npz"):
         for name, value in (("target", target), ("categorical", categorical), ("drop", drop)):
             if value:
                 raise TableError(
-                    source.name, f"{source.format} files have no named columns: leave {name}={value!r} out (--{name})"
+                    source.name, f"{source.format} files have no named columns: leave {name} out (--{name})"
                 )
         if source.format == "npz":
-            return _from_arrays(source, read_npz(source.name, source.data), multilabel, layout)
+            return _from_arrays(source, read_npz(source.name, source.data, source.allowance), multilabel, layout)
         return _from_svmlight(source, multilabel, layout, index_base, n_features)
     file: Any
     if source.format == "parquet":
-        file = ParquetFile(source.name, source.data)
+        file = ParquetFile(source.name, source.data, allowance=source.allowance)
     elif source.format == "arff":
-        file = ArffFile(source.name, source.data, encoding=encoding, missing=missing)
+        file = ArffFile(source.name, source.data, encoding=encoding, missing=missing, allowance=source.allowance)
     else:
         file = DelimitedFile(
             source.name, source.data, delimiter=delimiter or ("\t" if source.format == "tsv" else None), header=header,
             decimal=decimal, encoding=encoding, missing=missing,
-            expected_names=layout.feature_names or () if layout else (),
+            expected_names=layout.feature_names or () if layout else (), allowance=source.allowance,
         )  # fmt: skip
     if layout is not None:
-        return _columns_as_in(file, layout, label_separator)
+        return _columns_as_in(file, layout, target, label_separator)
     return _columns(file, target, multilabel, categorical, drop, label_separator)
 
 
@@ -142,49 +147,70 @@ def _columns(
     for option, names in (("--categorical", categorical), ("--drop", drop)):
         for name in names:
             _must_exist(file, name, option)
-    features = [name for name in file.names if name not in chosen and name not in drop]
+    left_out = {*chosen, *drop}
+    features = [name for name in file.names if name not in left_out]
     if not features:
         raise TableError(file.name, "no column is left for features")
+    if getattr(file, "sparse", False) and not categorical and len(file.numbers(features)) == len(features):
+        y, labels = targets.values(file, file.read(chosen, text=set(chosen)), chosen, multilabel, separator)
+        return Table(file.read_sparse(features), y, None, (), labels, multilabel, file.name)
     columns = file.read([*features, *chosen], text={*categorical, *chosen})
     y, labels = targets.values(file, columns, chosen, multilabel, separator)
-    text = tuple(name for name in features if columns[name].dtype == object)
+    text = columns.texts_among(features)
     _warn_about_row_names(file.name, columns, text)
-    X = _stacked([columns[name] for name in features])
-    if getattr(file, "sparse", False) and not text:
-        return Table(sparse.csr_matrix(X), y, None, (), labels, multilabel, file.name)
-    return Table(X, y, tuple(features), text, labels, multilabel, file.name)
+    return Table(columns.stacked(features), y, tuple(features), text, labels, multilabel, file.name)
 
 
-def _columns_as_in(file: Any, layout: Layout, separator: str) -> Table:
-    names = _feature_columns(file, layout)
-    present = [name for name in layout.targets if name in file.names]
-    one_column = layout.multilabel and not present and len(file.names) == len(names) + 1
-    if one_column:  # labels of several names in one column: it has a name of its own
-        present = [name for name in file.names if name not in names]
-    text = [name for name, trained in zip(names, layout.feature_names or names, strict=True) if trained in layout.text]
-    columns = file.read([*names, *present], text={*text, *present}, numeric=set(names) - set(text))
+def _columns_as_in(file: Any, layout: Layout, target: Any, separator: str) -> Table:
+    present = _target_columns(file, layout, target)
+    names = _feature_columns(file, layout, set(present))
+    one_column = layout.multilabel and len(present) == 1 < len(layout.targets)
+    if layout.multilabel and not present and len(file.names) == len(names) + 1:
+        features = set(names)  # labels of several names in one column: it has a name of its own
+        present, one_column = [name for name in file.names if name not in features], True
+    trained, text_columns = layout.feature_names or names, set(layout.text)
+    text = {name for name, known in zip(names, trained, strict=True) if known in text_columns}
     y = None
-    if present and (one_column or len(present) == len(layout.targets)):
+    if layout.sparse and getattr(file, "sparse", False) and not text and len(file.numbers(names)) == len(names):
+        X, columns = file.read_sparse(names), file.read(present, text=set(present))
+    else:
+        columns = file.read([*names, *present], text={*text, *present}, numeric=set(names) - text)
+        X = columns.stacked(names)
+    if present and (one_column or not layout.multilabel or len(present) == len(layout.targets)):
         y, _ = targets.values(file, columns, present, layout.multilabel, separator, layout.targets)
-    X = _stacked([columns[name] for name in names])
     return Table(X, y, layout.feature_names, layout.text, layout.targets, layout.multilabel, file.name)
 
 
-def _feature_columns(file: Any, layout: Layout) -> list[str]:
+def _target_columns(file: Any, layout: Layout, target: Any) -> list[str]:
+    """The file's target columns: where it was said, else those of the names that the layout has."""
+    if target is None:
+        known = set(file.names)
+        return [name for name in layout.targets if name in known]
+    chosen = targets.resolve(file.name, file.names, target, layout.multilabel)
+    if layout.multilabel and 1 < len(chosen) != len(layout.targets):
+        raise TableError(
+            file.name, f"{len(chosen)} target columns, but the model was trained with {len(layout.targets)} labels"
+        )
+    return chosen
+
+
+def _feature_columns(file: Any, layout: Layout, targets_here: set[str]) -> list[str]:
     """The columns of the file that are the layout's features: by name, without names by place."""
-    wanted = layout.feature_names
-    if wanted is not None and set(wanted) <= set(file.names):
+    wanted, known = layout.feature_names, set(file.names)
+    if wanted is not None and known.issuperset(wanted):
         return list(wanted)
     if wanted is None or not file.has_header:
-        others = [name for name in file.names if name not in layout.targets] if wanted is None else file.names
+        if wanted is not None and len(file.names) == layout.n_features:
+            return list(file.names)
+        others = [name for name in file.names if name not in targets_here]
         if len(others) == layout.n_features:
-            return list(others)
+            return others
         raise TableError(
             file.name, f"{len(others)} columns without names, but the model was trained with {layout.n_features} features"
         )
-    lost = next(name for name in wanted if name not in file.names)
+    lost = next(name for name in wanted if name not in known)
     raise TableError(
-        file.name, f"there is no column {lost!r}, with which the model was trained{suggestion(lost, file.names)}"
+        file.name, f"there is no column {shown(lost)}, with which the model was trained{suggestion(lost, file.names)}"
     )
 
 
@@ -217,10 +243,13 @@ def _from_svmlight(
     source: Source, multilabel: bool, layout: Layout | None, index_base: int, n_features: int | None
 ) -> Table:
     width = layout.n_features if layout is not None else n_features
-    X, y = read_svmlight(source.name, source.data, multilabel=multilabel, index_base=index_base, n_features=width)
+    X, y = read_svmlight(
+        source.name, source.data, multilabel=multilabel, index_base=index_base, n_features=width, allowance=source.allowance
+    )
     labels: tuple[str, ...] = layout.targets if layout is not None else ()
     if multilabel:
-        y, labels = targets.matrix_of(source.name, [[f"{label:g}" for label in row] for row in y], labels or None)
+        rows = [[str(int(label)) if label == int(label) else repr(float(label)) for label in row] for row in y]
+        y, labels = targets.matrix_of(source.name, rows, labels or None, source.allowance)
     else:
         y = targets.whole(y)
     X = _fitting(source.name, X, layout)
@@ -233,33 +262,25 @@ def _fitting(name: str, X: Any, layout: Layout | None) -> Any:
         return X
     if layout.text:
         raise TableError(
-            name, f"the model was trained with texts in the column {layout.text[0]!r}; use a format that has texts"
+            name, f"the model was trained with texts in the column {shown(layout.text[0])}; use a format that has texts"
         )
     if X.shape[1] != layout.n_features:
         raise TableError(name, f"{X.shape[1]} columns, but the model was trained with {layout.n_features} features")
     return X.toarray() if sparse.issparse(X) and not layout.sparse else X
 
 
-def _stacked(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    if all(column.dtype != object for column in columns):
-        return np.column_stack(columns)
-    X = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for k, column in enumerate(columns):
-        X[:, k] = column
-    return X
-
-
 def _must_exist(file: Any, name: str, option: str) -> None:
     if name not in file.names:
-        raise TableError(file.name, f"there is no column {name!r} ({option}){suggestion(name, file.names)}")
+        raise TableError(file.name, f"there is no column {shown(name)} ({option}){suggestion(name, file.names)}")
 
 
-def _warn_about_row_names(source: str, columns: dict[str, Any], text: Sequence[str]) -> None:
+def _warn_about_row_names(source: str, columns: Columns, text: Sequence[str]) -> None:
     for name in text:
-        n_rows, different = len(columns[name]), len(set(columns[name].tolist()))
+        cells = columns.text(name).tolist()
+        n_rows, different = len(cells), len(set(cells))
         if different > _MANY_TEXTS and 2 * different > n_rows:
             warnings.warn(
-                f"{source}, column {name!r}: {different} different texts in {n_rows} rows; if it names the rows, leave "
-                f"it out (--drop {name!r})",
+                f"{source}, column {shown(name)}: {different} different texts in {n_rows} rows; if it names the rows, leave "
+                f"it out (--drop {shown(name)})",
                 stacklevel=3,
             )

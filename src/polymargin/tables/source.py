@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
-import zlib
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from polymargin.tables.table import TableError, suggestion
+from polymargin.unpacking import Allowance, gunzip, read_all
 
 FORMATS = ("csv", "tsv", "svmlight", "parquet", "arff", "npz")
 _ENDINGS = {
@@ -19,29 +18,31 @@ _ENDINGS = {
 
 
 class Source(NamedTuple):
-    """The whole content of a file, its name for messages, and its format."""
+    """The whole content of a file, its name for messages, its format, and how much memory it may take."""
 
     name: str
     data: bytes
     format: str
+    allowance: Allowance
 
 
-def open_source(path: str | os.PathLike[str] | IO[bytes], format: str | None = None) -> Source:
+def open_source(
+    path: str | os.PathLike[str] | IO[bytes], format: str | None = None, max_bytes: float | None = None
+) -> Source:
     """Reads a path, ``"-"`` (standard input) or a binary file; ``.gz`` is unpacked."""
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is not valid: use one of {', '.join(FORMATS)}{suggestion(format, FORMATS)}")
-    name, data = _read(path)
+    name = _name(path)
+    data = _read(path, name, max_bytes)
+    allowance = Allowance(len(data), max_bytes, lambda message: TableError(name, message))
     if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise TableError(name, f"the gzip archive is damaged: {error}") from error
+        data = gunzip(data, allowance)
         name = name.removesuffix(".gz")
     if format is None:
         format = format_of(name)
-    if not data.strip():
+    if not data or data.isspace():
         raise TableError(name, "the file is empty")
-    return Source(name, data, format)
+    return Source(name, data, format, allowance)
 
 
 def format_of(name: str) -> str:
@@ -53,14 +54,24 @@ def format_of(name: str) -> str:
     return _ENDINGS[ending]
 
 
-def _read(path: Any) -> tuple[str, bytes]:
+def _name(path: Any) -> str:
     if hasattr(path, "read"):
-        return str(getattr(path, "name", "<stream>")), path.read()
+        return str(getattr(path, "name", "<stream>"))
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def _read(path: Any, name: str, max_bytes: float | None) -> bytes:
+    def error(message: str) -> TableError:
+        return TableError(name, message)
+
+    if hasattr(path, "read"):
+        return read_all(path, max_bytes, error)
     if os.fspath(path) == "-":
-        return "<stdin>", sys.stdin.buffer.read()
+        return read_all(sys.stdin.buffer, max_bytes, error)
     try:
-        return os.fspath(path), Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise TableError(os.fspath(path), "there is no such file") from error
-    except OSError as error:
-        raise TableError(os.fspath(path), f"cannot be read: {error.strerror or error}") from error
+        with open(path, "rb") as file:
+            return read_all(file, max_bytes, error)
+    except FileNotFoundError as problem:
+        raise TableError(name, "there is no such file") from problem
+    except OSError as problem:
+        raise TableError(name, f"cannot be read: {problem.strerror or problem}") from problem

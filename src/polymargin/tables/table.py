@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+_SUGGESTIONS, _LONGEST = 5_000, 100  # names that are compared with a wrong one, and how long that one may be
 
 
 class TableError(ValueError):
@@ -20,9 +23,21 @@ class TableError(ValueError):
         if line is not None:
             place.append(f"line {line}")
         if column is not None:
-            place.append(f"column {column!r}")
+            place.append(f"column {shown(column)}")
         super().__init__(f"{', '.join(place)}: {message}")
         self.source, self.line, self.column = source, line, column
+
+
+def shown(text: object, most: int = 40) -> str:
+    """A cell or name of a file in a message: in quotes, cut, with control characters written out."""
+    text = str(text)
+    return repr(text if len(text) <= most else text[:most] + "…")
+
+
+def few(names: Iterable[object], most: int = 8) -> str:
+    """Some names in a message, and how many there are in all."""
+    listed = [shown(name) for name in names]
+    return ", ".join(listed[:most]) + (f", ... ({len(listed)} in all)" if len(listed) > most else "")
 
 
 @dataclass(frozen=True)
@@ -130,11 +145,12 @@ class Table:
             return line
         if self.multilabel:
             return f"{line}, {self.y.shape[1]} labels"
-        named = f" (target {self.target_name!r})" if self.target_names else ""
+        named = f" (target {shown(self.target_name)})" if self.target_names else ""
         return f"{line}, {len(np.unique(self.y))} classes{named}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?' if a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    """'; did you mean ...?' if a known name is close, else nothing. Only the first of very many are looked at."""
+    alike = (one for one in islice(known, _SUGGESTIONS) if len(one) <= 2 * len(name) + 2)
+    close = difflib.get_close_matches(name, list(alike), n=1) if len(name) <= _LONGEST else []
     return f"; did you mean {close[0]!r}?" if close else ""

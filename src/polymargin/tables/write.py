@@ -37,9 +37,9 @@ def _target_columns(table: Table) -> dict[str, NDArray[Any]]:
 
 def _columns(table: Table) -> dict[str, NDArray[Any]]:
     X = table.X.toarray() if table.sparse else table.X
-    columns = {}
+    columns, text = {}, set(table.text)
     for k, name in enumerate(_names(table)):
-        columns[name] = X[:, k] if name in table.text else X[:, k].astype(X.dtype if X.dtype != object else np.float64)
+        columns[name] = X[:, k] if name in text else X[:, k].astype(X.dtype if X.dtype != object else np.float64)
     return {**columns, **_target_columns(table)}
 
 

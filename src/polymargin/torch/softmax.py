@@ -27,7 +27,9 @@ class ISM3Loss(ScoreLoss):
         "softmax" is the cross-entropy, which the authors' released code uses; "logistic" is the loss of their Eq. 32,
         ``sum_{k != y} log(1 + exp(-(s_y - s_k)))``, which is larger.
     lam : float, default=1e-3
-        Weight of the regulariser, beside the loss as reduced. The paper finds 1e-3 a good start.
+        Weight of the regulariser, beside the loss as reduced: beside the mean by default. The paper's Eq. 32 has it beside
+        the sum over all n rows, its released program beside the mean; a lambda of the equation is ``lam = lambda / n`` here.
+        1e-3 is the paper's advice, and it does not say on which of the two scales.
     p, epsilon, norm
         Of :class:`PairwiseMarginRegularizer`.
     label_smoothing : float, default=0.0

@@ -1,0 +1,112 @@
+"""The largest squared distance between class vectors (p = inf), as an interior point carries it along.
+
+    max_{k<l} |d_kl|^2  =  min t   subject to   z_kl = t - |d_kl|^2 >= 0
+
+with multipliers ``nu_kl >= 0`` of the pairs of classes, ``sum nu = 1`` and, on the central path, ``nu z = mu``. A Newton
+step for a change h of the differences changes them by
+
+    dz = dt - 2 <d, h> + rounding,    dnu = target / z - nu - (nu / z) dz,    sum (nu + dnu) = 1.
+
+So t and the slacks can be eliminated: weights ``Q = 2 nu`` and stretches ``K = 4 nu / z`` of a graph on the classes are
+left, with the mean of the stretched products taken away (`PenaltyModel.shared`). Slacks and multipliers move on their own: a
+barrier that knows W alone loses the digits of ``nu = mu / z`` long before the gap is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polymargin.penalties.base import Array
+
+if TYPE_CHECKING:
+    from polymargin.penalties.pairwise import PairwiseDistances, PenaltyModel
+
+_KEPT = 0.1  # of a slack: what the square of a step may leave of it
+
+
+def blurred_largest(r2: Array, mu: float) -> tuple[float, Array]:
+    """The t that minimises ``t - mu sum log(t - r2)``, and the slacks ``t - r2``."""
+    top = float(r2.max(initial=0.0))
+    t = top + mu  # at least one pair: the root lies in (top, top + n mu]
+    for _ in range(100):
+        z = t - r2
+        excess = (mu / z).sum() - 1.0
+        step = excess / (mu / z**2).sum()
+        t = max(t + step, top + 0.1 * (t - top))
+        if abs(step) <= 1e-15 * (t - top):
+            break
+    return t, t - r2
+
+
+class LargestDistance:
+    """Slacks and multipliers of the pairs of classes, and the Newton step at hand."""
+
+    def __init__(self, penalty: PairwiseDistances, W: Array, mu: float):
+        self._penalty = penalty
+        self.t, self.z = blurred_largest(penalty.squares(W), mu)
+        self.nu = mu / self.z
+        self._dz = self._dnu = np.zeros_like(self.z)
+
+    @property
+    def n_products(self) -> int:
+        return len(self.z)
+
+    def products(self) -> float:
+        """``sum nu z``."""
+        return float(self.nu @ self.z)
+
+    def model(self, W: Array) -> PenaltyModel:
+        """R near W with the multipliers at hand."""
+        return self._penalty.weighted_model(W, 2.0 * self.nu, 4.0 * self.nu / self.z)
+
+    def aim(self, model: PenaltyModel, mu: float, *, correct: bool) -> PenaltyModel:
+        """The gradient of R in the Newton system whose target is mu; `correct` for the products of the last step's moves."""
+        target = mu - self._dz * self._dnu if correct else np.full_like(self.z, mu)
+        self._stiffness = self.nu / self.z
+        self._rounding = self.t - self._penalty.squares(model.W) - self.z
+        reach = target / self.z - self._stiffness * self._rounding
+        self._dt = float(reach.sum() - 1.0) / float(self._stiffness.sum())
+        self._aimed = reach - self._stiffness * self._dt
+        return self._penalty.weighted_model(model.W, 2.0 * self._aimed, None)
+
+    def follow(self, W: Array, D: Array, pulls: Array | None = None) -> None:
+        """Moves of slacks and multipliers with the step D of W; `pulls` are ``K (<d, h> - mean)`` if they are known."""
+        self._squares = self._penalty.squares(D)
+        inner = 2.0 * self._penalty.inner_products(W, D)
+        shift = float(self._stiffness @ inner) / float(self._stiffness.sum())
+        pulled = self._stiffness * (inner - shift) if pulls is None else 0.5 * pulls
+        self._dz = self._dt + self._rounding - pulled / self._stiffness
+        self._dnu = self._aimed - self.nu + pulled
+        self._dt += shift
+
+    def longest(self) -> float:
+        """The longest step that keeps slacks and multipliers positive."""
+        out = 1e300
+        for value, change in ((self.z, self._dz), (self.nu, self._dnu)):
+            falling = change < 0.0
+            if falling.any():
+                out = min(out, float((value[falling] / -change[falling]).min()))
+        return out
+
+    def products_after(self, a: float) -> float:
+        """Their sum after a step of length a."""
+        return float((self.nu + a * self._dnu) @ (self.z + a * self._dz))
+
+    def rise(self, a: float) -> float:
+        """How much t must rise beyond its step because distances are not linear."""
+        return max(0.0, float((a * a * self._squares - (1.0 - _KEPT) * (self.z + a * self._dz)).max()))
+
+    def barrier(self, a: float, mu: float) -> float:
+        """``t - mu sum log z`` after a step of length a."""
+        rise = self.rise(a)
+        z = self.z + a * self._dz - a * a * self._squares + rise
+        return self.t + a * self._dt + rise - mu * float(np.log(z).sum())
+
+    def take(self, a: float) -> None:
+        """Moves on with W."""
+        rise = self.rise(a)
+        self.t += a * self._dt + rise
+        self.nu = self.nu + a * self._dnu
+        self.z = self.z + a * self._dz - a * a * self._squares + rise
