@@ -504,11 +504,12 @@ def test_rivals_are_no_worse_than_many_starts_of_lbfgs_at_the_default_tolerance(
 # -- several starts ----------------------------------------------------------------------------------------
 
 
-def test_several_starts_keep_the_best(iris):
+def test_several_starts_keep_the_best():
+    X, y = overlapping_blobs(150, 6, seed=1, class_sep=1.0)
     few, many, again = (
-        AngularSVC(omega=300.0, n_starts=n_starts, random_state=0).fit(*iris) for n_starts in (1, 4, 4)
+        AngularSVC(0.1, n_starts=n_starts, fit_intercept=False, random_state=0).fit(X, y) for n_starts in (1, 4, 4)
     )
-    assert excess(many) < 0.999 * excess(few)  # there is a better minimum
+    assert excess(many) < 0.995 * excess(few)  # there is a better minimum
     assert many.certificate_.status == "stationary" and many.certificate_.stationarity <= many.tol
     assert many.certificate_.dual <= many.objective_
     assert (np.diff(many.objective_history_) <= 0).all() and many.n_iter_ <= many.max_iter
@@ -543,16 +544,16 @@ def degenerate_rows():
 def test_degenerate_rows(case, kernel, regularizer):
     X, y = degenerate_rows()[case]
     X = X @ X.T if kernel == "precomputed" else X
+    indefinite = kernel == "sigmoid" and case in ("one column", "two classes", "rows with all labels", "one row differs")
     for fit_intercept in (True, False):
         for omega in (1.0, 1000.0):
             settings = {"kernel": kernel, "regularizer": regularizer, "fit_intercept": fit_intercept, "omega": omega}
             est = AngularSVC(max_iter=200, **settings)
-            try:
-                quietly(est, X, y)
-            except ValueError as error:
-                if kernel != "sigmoid" or "not positive semi-definite" not in str(error):
-                    raise
+            if indefinite:
+                with pytest.raises(ValueError, match="not positive semi-definite"):
+                    est.fit(X, y)
                 continue
+            quietly(est, X, y)
             assert est.predict(X).shape == y.shape and np.isfinite(est.decision_function(X)).all()
             assert np.isfinite(est.objective_) and est.certificate_.dual <= est.objective_ + 1e-9 * abs(est.objective_)
             assert excess(est) <= len(y) * (1 + 1e-9)

@@ -125,8 +125,10 @@ class Starts:
 
     def _path_pays(self) -> bool:
         primal, bound = _primal(self.known), self.classical.bound + self.penalty.least
-        heavy = self.penalty.omega >= HEAVY * self.classical.size
-        return heavy and primal - bound > WORTH * (primal - self.penalty.least)
+        weight = self.penalty.omega
+        if self.penalty.angles.smooth:  # where most rows meet their margins the known start is good
+            weight *= unit_of_width(self.problem, self.penalty, primal)
+        return weight >= HEAVY * self.classical.size and primal - bound > WORTH * (primal - self.penalty.least)
 
     def _path(self, most: int) -> tuple[Start, int]:
         omega, size, memory = self.penalty.omega, self._lightest(), self.memory

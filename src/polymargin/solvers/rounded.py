@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from polymargin.penalties.angular import AnglePenalty, Pairwise
 from polymargin.problem import Problem
 from polymargin.solvers.choice import sparse_duals
-from polymargin.solvers.dual_ascent import Machine, SparseDuals
+from polymargin.solvers.dual_ascent import Machine, SparseDuals, centre_and_spread
 
 WIDTHS = 0.3, 0.1, 0.01, 1e-3  # of the rounded hinge, in margins
 NARROW = WIDTHS[2:]  # for machines that are near a good one
@@ -31,6 +31,7 @@ GROWTH = 10.0  # of omega
 NARROWER = 3.0  # the last width, again and again
 ENOUGH = 1e-2, 1e-4  # relative decrease of a step, in tolerances, at which a rung, and one of the last, is left
 _SCREEN = 0.3  # of the passes that each beginning may take
+_SAME, _ALIKE = 1e-4, 0.02  # relative distances of values at the first widths
 _WORTH = 0.3  # decrease of the exact F from rung to rung, in tolerances
 _STEPS = 200  # of one rung
 _BLOCK = 1 << 18  # scores held at a time
@@ -58,10 +59,9 @@ class Begin(NamedTuple):
 def follow(
     problem: Problem, penalty: AnglePenalty, begins: list[Begin], widths: tuple[float, ...], most: int, tol: float
 ) -> Found:
-    """From the most promising machine along both paths, with at most about so many passes over the rows.
+    """From the most promising machines along both paths, with at most about so many passes over the rows.
 
-    Which one promises most is seen at the first widths. The last width is divided by `NARROWER` as long as that lowers the
-    exact F by more than a part of `tol`.
+    Which ones promise most is seen at the first widths.
     """
     best = min(begin.machine.primal for begin in begins)
     widths = tuple(unit_of_width(problem, penalty, best) * width for width in widths)
@@ -70,17 +70,16 @@ def follow(
         path.grow(widths[0])
         for width in widths[:-2]:
             path.narrow(width, ENOUGH[0])
-    path = min(paths, key=lambda path: path.value)
-    path.most = most - sum(other.passes for other in paths if other is not path)
-    path.narrow(widths[-2], ENOUGH[0])
-    width, found = widths[-1], None
-    while True:
-        path.narrow(width, ENOUGH[1])
-        before, found = found, path.found(found)
-        fallen = np.inf if before is None else max(0.0, before.machine.primal - found.machine.primal)
-        if path.passes >= path.most or fallen <= _WORTH * tol * (found.machine.primal - penalty.least):
-            return found._replace(passes=sum(path.passes for path in paths))
-        width /= NARROWER
+    left = most - sum(path.passes for path in paths)
+    chosen = _promising(paths, _ALIKE if penalty.angles.smooth else 0.0)  # past kinks the way is too long for two
+    ends = [path.finish(widths, left // len(chosen)) for path in chosen]
+    return min(ends, key=lambda end: end.machine.primal)._replace(passes=sum(path.passes for path in paths))
+
+
+def _promising(paths: list[_Path], alike: float) -> list[_Path]:
+    """The lowest, and others that are as low but not the same."""
+    first, *others = sorted(paths, key=lambda path: path.value)
+    return [first, *(other for other in others if _SAME < other.value / first.value - 1.0 < alike)]
 
 
 def unit_of_width(problem: Problem, penalty: AnglePenalty, primal: float) -> float:
@@ -112,6 +111,19 @@ class _Path:
             end = minimize(self.rounded, self.v, jac=True, method="L-BFGS-B", options=options)
         self.v, self.value, self.passes = end.x, float(end.fun), self.passes + int(end.nfev)
 
+    def finish(self, widths: tuple[float, ...], most: int) -> Found:
+        """The last widths; the very last is divided by `NARROWER` as long as that lowers the exact F enough."""
+        self.most = self.passes + most
+        self.narrow(widths[-2], ENOUGH[0])
+        width, found = widths[-1], None
+        while True:
+            self.narrow(width, ENOUGH[1])
+            before, found = found, self.found(found)
+            fallen = np.inf if before is None else max(0.0, before.machine.primal - found.machine.primal)
+            if self.passes >= self.most or fallen <= _WORTH * self.tol * (found.machine.primal - self.penalty.least):
+                return found
+            width /= NARROWER
+
     def found(self, before: Found | None) -> Found:
         """The better one of the machine now and the one before, by the exact F."""
         W, b = self.rounded.unpacked(self.v)
@@ -126,16 +138,18 @@ class _Path:
 class _Rounded:
     """F less its constant with a rounded hinge, and its gradient, as a function of one vector.
 
-    With an intercept the offsets are those of centred rows, so that class vectors stay in the span of the rows' differences.
+    With an intercept the offsets are those of centred rows, so that class vectors stay in the span of the rows' differences,
+    in units of the columns, so that they bend F as class vectors do.
     """
 
     def __init__(self, problem: Problem):
         self.problem = problem
         self.shape = problem.n_features, problem.n_classes
-        self.means = np.zeros(problem.n_features)
+        self.means, self.unit = np.zeros(problem.n_features), 1.0
         self.multipliers: Array | float = 0.0
         if problem.fit_intercept:
-            self.means = np.asarray(problem.X.mean(axis=0, dtype=np.float64), dtype=np.float64).ravel()
+            self.means, mean_square = centre_and_spread(problem.X)
+            self.unit = float(np.sqrt(mean_square / problem.n_features)) or 1.0
 
     def set(self, penalty: AnglePenalty, width: float) -> None:
         self.penalty, self.width = penalty, width
@@ -149,12 +163,13 @@ class _Rounded:
             self.multipliers = angles.multipliers
 
     def packed(self, W: Array, b: Array) -> Array:
-        return np.concatenate([W.ravel(), b + self.means @ W]) if self.problem.fit_intercept else W.ravel().copy()
+        offsets = (b + self.means @ W) / self.unit if self.problem.fit_intercept else np.zeros(0)
+        return np.concatenate([W.ravel(), offsets])
 
     def unpacked(self, v: Array) -> tuple[Array, Array]:
         d, c = self.shape
         W = v[: d * c].reshape(d, c).copy()
-        return W, (v[d * c :] - self.means @ W if self.problem.fit_intercept else np.zeros(c))
+        return W, (self.unit * v[d * c :] - self.means @ W if self.problem.fit_intercept else np.zeros(c))
 
     def __call__(self, v: Array) -> tuple[float, Array]:
         W, b = self.unpacked(v)
@@ -168,7 +183,7 @@ class _Rounded:
         slopes += self.penalty.gradient(W)
         if not self.problem.fit_intercept:
             return value, slopes.ravel()
-        return value, np.concatenate([(slopes - np.outer(self.means, sums)).ravel(), sums])
+        return value, np.concatenate([(slopes - np.outer(self.means, sums)).ravel(), self.unit * sums])
 
     def duals(self, v: Array) -> SparseDuals:
         W, b = self.unpacked(v)
