@@ -105,9 +105,8 @@ def longest_stretch(action):
 
 
 @posix_only
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_30_no_part_of_the_kernel_map_is_long(dtype):
-    X = np.random.default_rng(0).standard_normal((4500, 20)).astype(dtype)
+def test_30_no_part_of_the_kernel_map_is_long():
+    X = np.random.default_rng(0).standard_normal((4000, 20))
     mapping = KernelMap("rbf")
     assert longest_stretch(lambda: mapping.coefficients(mapping.fit_transform(X)[:, :8][: len(mapping.pivots_)])) <= 0.2
 
@@ -126,7 +125,7 @@ def test_30_interrupts_at_random_moments_of_a_kernel_fit(iris):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((10_000, 20)), rng.integers(0, 8, 10_000)
     est = LpNormSVC(kernel="rbf", random_state=0)
-    for after in (0.02, *rng.uniform(0.05, 2.5, 3)):
+    for after in (0.02, *rng.uniform(0.05, 2.0, 3)):
         start = time.process_time()
         with alarm(after, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
             est.fit(X, y)
