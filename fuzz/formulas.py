@@ -81,7 +81,9 @@ def kernel_values(est: Any, A: Any, B: Any) -> tuple[Array, Array]:
     size = gamma * np.outer(np.linalg.norm(P, axis=1), np.linalg.norm(Q, axis=1)) + abs(est.coef0)
     if est.kernel == "sigmoid":
         K = np.tanh(gamma * inner + est.coef0)
-        return K, eps * (np.abs(K) + 4.0 * (1.0 - K * K) * size)
+        # never quite positive semi-definite: what the documents call rounding of such a kernel is the machine's to spread
+        spread = np.sqrt(np.finfo(np.float64).eps) / 8.0
+        return K, eps * (np.abs(K) + 4.0 * (1.0 - K * K) * size) + spread * np.abs(K).max(initial=0.0)
     base = gamma * inner + est.coef0
     K = base**est.degree
     return K, eps * (np.abs(K) + 4.0 * est.degree * size * np.abs(base) ** max(0, est.degree - 1))

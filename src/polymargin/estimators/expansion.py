@@ -163,16 +163,16 @@ def _on_pivots(problem: Problem, W: Array, b: Array, mapping: KernelMap, rows: A
         W = W - W.mean(axis=1, keepdims=True)
     A = np.asarray(mapping.coefficients(W), dtype=np.float64)[order]
     made = Expansion(mapping.pivots_[order], A, b, problem.penalty_value(W, b), problem.primal(W, b))
-    return _on_the_kernel(problem, made, W, mapping, rows, tol)
+    return _on_the_kernel(problem, made, None, mapping, rows, tol)
 
 
 def _on_the_kernel(
-    problem: Problem, made: Expansion, W: Array, mapping: KernelMap, rows: Any, tol: float
+    problem: Problem, made: Expansion, W: Array | None, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
     """The expansion with R and F by the kernel instead of by its features, where the difference can matter.
 
     Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
-    space and ``A'EA`` beside it make the class vectors in the kernel's space.
+    space and ``A'EA`` beside it make the class vectors in the kernel's space. W is None on pivots, where E is 0.
     """
     if _hidden(problem, made, mapping) <= negligible(tol, made.primal):
         return made
@@ -182,8 +182,11 @@ def _on_the_kernel(
     for start in range(0, problem.n_rows, step):
         some = slice(start, start + step)
         S[some] = mapping.kernel_rows(rows[some], others) @ made.A
-    beside = _root(made.A.T @ S[made.support] - W.T @ W)
-    penalty = problem.penalty_value(np.vstack([W, beside]), made.b)
+    penalty = made.penalty
+    if W is not None:
+        beside, without = _roots(made.A.T @ S[made.support] - W.T @ W)
+        penalty = problem.penalty_value(np.vstack([W, beside]), made.b) - problem.penalty.value(without)
+        penalty = max(penalty, problem.penalty_value(np.zeros_like(without), made.b))  # no norm is negative
     return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)
 
 
@@ -196,7 +199,8 @@ def _hidden(problem: Problem, made: Expansion, mapping: KernelMap) -> float:
     return float(slope * problem.cost.sum() * sizes * error + sizes**2 * error)
 
 
-def _root(G: Array) -> Array:
-    """A matrix H (c, c) with ``H'H = G`` for a symmetric G, what is negative in it left out."""
+def _roots(G: Array) -> tuple[Array, Array]:
+    """Matrices (c, c) with ``H'H - N'N = G`` for a symmetric G; N is rounding, or a kernel that is not quite definite."""
     values, vectors = np.linalg.eigh(0.5 * (G + G.T))
-    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    beside, without = (np.sqrt(np.maximum(part, 0.0))[:, None] * vectors.T for part in (values, -values))
+    return beside, without
