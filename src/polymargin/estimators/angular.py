@@ -41,8 +41,11 @@ class AngularSVC(MarginClassifier):
     not defined, it takes the singular values that can be positive. The paper's lambda and beta on n rows are
     ``C = 1 / (n lambda)`` and ``omega = beta / lambda``.
 
-    The objective is not convex. The fit starts at the Crammer-Singer machine and descends monotonically to a stationary
-    point, by convex models with the exact hinge; ``certificate_.dual`` still is a lower bound on the global optimum.
+    The objective is not convex. The fit starts at the Crammer-Singer machine, or where angles weigh much at the end of a path
+    on which omega grows, and descends monotonically to a stationary point, by convex models with the exact hinge;
+    ``certificate_.dual`` still is a lower bound on the global optimum. ``certificate_.constant`` is ``omega/2`` times the
+    least A; what is relative is so to the objective less this constant. ``W = 0`` is returned, with a warning, if nothing
+    better is known.
 
     Parameters
     ----------
@@ -51,8 +54,10 @@ class AngularSVC(MarginClassifier):
     regularizer : str, default="angular"
         "angular" is A above. With ``s_ij = cos(w_i, w_j)`` over all pairs i < j, "cosine" is ``mean |s_ij|``, "incoherence"
         is ``(mean s_ij^2)^(1/2)``, "diversity" is ``-mean t_ij + var t_ij`` with ``t_ij = arccos |s_ij|``. These three have
-        kinks at right angles, and the best angles often lie there: the descent rounds them, in the end over a width of
-        1e-4, and "stationary" refers to that; `objective_` is exact.
+        kinks at right angles, and the best angles often lie there: the descent rounds them, and what that hides counts as
+        a possible decrease. A vector of length 0 is at right angles to all others.
+    n_starts : int, default=1
+        Starts beyond the first are random machines; the best end is kept. `max_iter` holds for each.
     {_PARAMETERS}
     Attributes
     ----------

@@ -149,7 +149,7 @@ class _Rounded:
         self.multipliers: Array | float = 0.0
         if problem.fit_intercept:
             self.means, mean_square = centre_and_spread(problem.X)
-            self.unit = float(np.sqrt(mean_square / problem.n_features)) or 1.0
+            self.unit = float(np.sqrt(mean_square / max(1, problem.n_features))) or 1.0
 
     def set(self, penalty: AnglePenalty, width: float) -> None:
         self.penalty, self.width = penalty, width
