@@ -16,6 +16,7 @@ SCIKIT_LEARN = {
     "macro_f1": lambda Y, P, w: metrics.f1_score(Y, P, average="macro", zero_division=0.0, sample_weight=w),
     "subset_accuracy": lambda Y, P, w: metrics.accuracy_score(Y, P, sample_weight=w),
     "hamming_loss": lambda Y, P, w: metrics.hamming_loss(Y, P, sample_weight=w),
+    "label_accuracy": lambda Y, P, w: 1.0 - metrics.hamming_loss(Y, P, sample_weight=w),
 }
 
 
@@ -53,7 +54,8 @@ def test_unknown_entries_do_not_count(metric, guesses):
 def test_by_hand():
     Y, P = [[1, -1, 0], [0, 0, 0], [1, 1, -1]], [[1, 1, 1], [1, 1, 1], [1, 0, 0]]
     measured = {metric: known_label_score(Y, P, metric=metric) for metric in METRICS}
-    expected = {"jaccard": 0.5, "micro_f1": 4 / 6, "macro_f1": 1 / 3, "subset_accuracy": 0.0, "hamming_loss": 2 / 5}
+    expected = {"jaccard": 0.5, "micro_f1": 4 / 6, "macro_f1": 1 / 3, "subset_accuracy": 0.0}
+    expected |= {"label_accuracy": 3 / 5, "hamming_loss": 2 / 5}
     assert measured == pytest.approx(expected)
     assert known_label_score([[1, 0]], [[1, 1]], zeros="unknown") == 1.0
     assert known_label_score([[1, 0]], [[1, 1]]) == 0.5

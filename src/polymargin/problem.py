@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_BLOCK_ENTRIES = 1 << 20  # scores held at a time when the objective is evaluated
+_BLOCK_ENTRIES = 1 << 18  # scores held, or rows converted, at a time when the objective is evaluated
 _EPS = float(np.finfo(np.float64).eps)
 
 

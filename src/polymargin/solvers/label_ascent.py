@@ -40,7 +40,7 @@ def label_ascent(
         nonlocal best
         found = loop.weights(), loop.offsets()
         W, b = problem.feasible(*found)
-        moved = any(np.abs(new - old).max() > _MOVED * np.abs(old).max() for new, old in zip((W, b), found, strict=True))
+        moved = any(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old) for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(n_threads) + problem.penalty_value(W, b)
         if moved or problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):  # centred rows may cancel in the loop
             primal = problem.primal(W, b)
