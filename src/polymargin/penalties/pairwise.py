@@ -183,8 +183,10 @@ class PairwiseDistances(Penalty):
         return float(sums @ sums) / (4.0 * self.epsilon)
 
     def mixing(self, W: Array) -> Array | None:
-        model = self.model(W, 1e-9 * self.value(W))
-        return np.asarray(np.linalg.pinv(np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q))
+        with np.errstate(over="ignore", invalid="ignore"):
+            model = self.model(W, 1e-9 * self.value(W))
+            L = np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
+        return np.asarray(np.linalg.pinv(L)) if np.isfinite(L).all() else np.zeros_like(L)
 
     # ---- for Newton's method ------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 Array = NDArray[np.float64]
 
@@ -43,13 +43,15 @@ class BorderedSystem:
         M[each, each] = -1.0 / (weights * lengths**2)
         M[-1, stretches:last] = M[stretches:last, -1] = -1.0 / lengths[self._n_pairs :]
         M[-1, -1] = 0.0 if last > stretches else 1.0
-        self._factor = lu_factor(M, overwrite_a=True, check_finite=False)
+        self._factor, self._pivots, failed = dgetrf(M, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the bordered system is singular")
 
     def solve(self, G: Array) -> tuple[Array, Array, Array]:
         """D for the right-hand side G, both stacked like the unknowns, and the pulls a and m of pairs and stretches."""
-        right = np.zeros(len(self._factor[1]))
+        right = np.zeros(len(self._factor))
         right[: G.size] = G.T.ravel() * self._units
-        found = lu_solve(self._factor, right, check_finite=False)
+        found = dgetrs(self._factor, self._pivots, right)[0]
         pulls = found[G.size : -1] / self._lengths
         D = (found[: G.size] * self._units).reshape(self._shape).T
         return D, pulls[: self._n_pairs], pulls[self._n_pairs :]

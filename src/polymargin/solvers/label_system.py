@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotri
 
 from polymargin.label_problem import LabelProblem
 from polymargin.penalties import CoupledNorm
@@ -78,9 +77,9 @@ class LabelSystem:
         shared.flat[:: self.order + 1] += self._rest
         if not np.isfinite(shared).all():
             return False
-        self._shared = lu_factor(shared, check_finite=False)
+        self._shared, self._pivots, failed = dgetrf(shared)
         self._h = h
-        return True
+        return not failed
 
     def solve(self, r: Array, refinements: int = 2) -> Array:
         """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves."""
@@ -96,7 +95,7 @@ class LabelSystem:
         right = self._gain * partial.sum(axis=1)
         if sum_residual is not None:
             right += sum_residual
-        y = lu_solve(self._shared, right, check_finite=False)
+        y = dgetrs(self._shared, self._pivots, right)[0]
         return partial - np.einsum("kij,j->ik", self._inverses, y), y
 
     def machine(self, theta: Array) -> tuple[Array, Array]:

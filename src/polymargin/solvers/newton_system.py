@@ -235,7 +235,10 @@ class NewtonSystem:
         own, weights = curvature.y[rows], curvature.omega[rows, rivals]
         pairs[each, rivals] = np.concatenate([Z for _, Z in self.design.dense_rows(rows)])
         pairs[each, own] = -pairs[each, rivals]
-        self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
+        try:
+            self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
+        except np.linalg.LinAlgError:
+            return False
         self._heavy, self._factor = (rows, rivals, weights, curvature.y), None
         return True
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
 from polymargin.solvers.design import LARGEST_GRAM, Design
 
@@ -97,8 +96,8 @@ class HeavyPairs:
             factor, failed = dpotrf(G, lower=1)
             self.factor = None if failed else (lambda right: dpotrs(factor, right, lower=1)[0])
         else:
-            pivoted = lu_factor(G, check_finite=False)
-            self.factor = lambda right: lu_solve(pivoted, right, check_finite=False)
+            pivoted, pivots, failed = dgetrf(G)
+            self.factor = None if failed else (lambda right: dgetrs(pivoted, pivots, right)[0])
 
     def __call__(self, R: Array) -> Array:
         out = self._base(R)
