@@ -41,8 +41,8 @@ class AngularSVC(MarginClassifier):
     not defined, it takes the singular values that can be positive. The paper's lambda and beta on n rows are
     ``C = 1 / (n lambda)`` and ``omega = beta / lambda``.
 
-    The objective is not convex. The fit starts at the Crammer-Singer machine, or where angles weigh much at the end of a path
-    on which omega grows, and descends monotonically to a stationary point, by convex models with the exact hinge;
+    The objective is not convex. The fit starts at the Crammer-Singer machine, or where angles weigh much at the end of a
+    path on which omega grows, and descends monotonically to a stationary point, by convex models with the exact hinge;
     ``certificate_.dual`` still is a lower bound on the global optimum. ``certificate_.constant`` is ``omega/2`` times the
     least A; what is relative is so to the objective less this constant. ``W = 0`` is returned, with a warning, if nothing
     better is known.
