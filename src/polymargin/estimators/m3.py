@@ -195,7 +195,8 @@ class M3SVC(MarginClassifier):
         if problem.loss.smooth:
             from polymargin.solvers.primal_newton import primal_newton
 
-            return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
+            with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
+                return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
         from polymargin.solvers.pair_choice import solve_pairs
 
         solution, multipliers = solve_pairs(

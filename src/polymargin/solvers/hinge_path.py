@@ -206,7 +206,7 @@ def _step(now: _Interior, model: Any) -> bool:
         return False
     native.take_step(now.y, mu, *now.pairs, dS, dS_predictor, a, a)
     now.V = now.V + a * D
-    if system.rounds_scores:
+    if system is not None and system.rounds_scores:
         now.S = design.scores(now.V)
     if largest is not None:
         largest.take(a)

@@ -17,6 +17,7 @@ from polymargin.label_problem import LabelProblem
 from polymargin.solvers.dual_ascent import Anderson, Machine, Solution, SparseDuals, WarmStart, centre_and_spread
 
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a second look
+_LONG = 1e4  # rows that are not scaled: the loop's own loss is not relied on
 _EPOCHS = 10  # between moves of the centre
 _MOVED = 1e-12  # of weights and offsets: the loop's own loss is then theirs
 
@@ -42,7 +43,8 @@ def label_ascent(
         W, b = problem.feasible(*found)
         moved = any(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old) for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(n_threads) + problem.penalty_value(W, b)
-        if moved or problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):  # centred rows may cancel in the loop
+        # centred rows may cancel in the loop, and long rows in the sums it has kept
+        if moved or problem.longest_row > _LONG or problem.rounding(W, b) > _NEGLIGIBLE * ledger.tol * abs(primal):
             primal = problem.primal(W, b)
         ledger.add(primal, problem.bound(loop.duals(), primal), loop.visits // n)
         if best is None or primal < best.primal:
