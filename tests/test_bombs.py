@@ -16,7 +16,7 @@ from polymargin.tables import TableError, read_table
 
 # the memory that all readers together may add to what Python has taken before, and what they have taken at the most
 UNDER_A_CEILING = """
-    import json, resource, sys
+    import json, os, resource, sys
     from pathlib import Path
     import numpy, sklearn.metrics, sklearn.datasets, sklearn.pipeline
     from polymargin import load
@@ -41,7 +41,8 @@ UNDER_A_CEILING = """
         except MemoryError as error:
             said[number] = f"MemoryError {error}"
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps([list(said.values()), grown]))
+    print(json.dumps([list(said.values()), grown]), flush=True)
+    os._exit(0)  # at the ceiling threads of pyarrow cannot be ended in an orderly way
 """
 
 

@@ -20,6 +20,7 @@ _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
 _LOW_RANK = 1.0 / 16.0  # rank of a map, relative to its rows, up to which it beats the kernel dual
 _MOST_DUALS = 50_000_000  # the kernel dual keeps n x c arrays
+_NOISE = 256.0 * float(np.finfo(np.float64).eps)  # what sums of kernel values may lose
 _COPY_ENTRIES = 1 << 20  # features copied, or kernel values computed, at a time: in between Ctrl-C is heard
 
 Array = NDArray[np.float64]
@@ -184,7 +185,9 @@ def _on_the_kernel(
         S[some] = mapping.kernel_rows(rows[some], others) @ made.A
     penalty = made.penalty
     if W is not None:
-        beside, without = _roots(made.A.T @ S[made.support] - W.T @ W)
+        at_support = S[made.support]
+        noise = _NOISE * float((np.abs(made.A) * np.abs(at_support)).sum(axis=0).max(initial=0.0))
+        beside, without = _roots(made.A.T @ at_support - W.T @ W, noise)
         penalty = problem.penalty_value(np.vstack([W, beside]), made.b) - problem.penalty.value(without)
         penalty = max(penalty, problem.penalty_value(np.zeros_like(without), made.b))  # no norm is negative
     return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)
@@ -199,8 +202,9 @@ def _hidden(problem: Problem, made: Expansion, mapping: KernelMap) -> float:
     return float(slope * problem.cost.sum() * sizes * error + sizes**2 * error)
 
 
-def _roots(G: Array) -> tuple[Array, Array]:
-    """Matrices (c, c) with ``H'H - N'N = G`` for a symmetric G; N is rounding, or a kernel that is not quite definite."""
+def _roots(G: Array, noise: float) -> tuple[Array, Array]:
+    """Matrices (c, c) with ``H'H - N'N = G`` for a symmetric G, up to noise; N is that of a kernel that is not definite."""
     values, vectors = np.linalg.eigh(0.5 * (G + G.T))
+    values = np.where(np.abs(values) > noise, values, 0.0)
     beside, without = (np.sqrt(np.maximum(part, 0.0))[:, None] * vectors.T for part in (values, -values))
     return beside, without
