@@ -27,13 +27,17 @@ Array = NDArray[np.float64]
 
 
 class Expansion(NamedTuple):
-    """Coefficients ``A (n_support, c)`` on the rows `support`, offsets, and R and F of the machine they make."""
+    """Coefficients ``A (n_support, c)`` on the rows `support`, offsets, and R and F of the machine they make.
+
+    `moved` is how far R or F by the kernel is from that by the features, in which the bound was proven.
+    """
 
     support: NDArray[np.intp]
     A: Array
     b: Array
     penalty: float
     primal: float
+    moved: float = 0.0
 
 
 def features_or_none(mapping: KernelMap, rows: Any, weight: Array, n_classes: int) -> NDArray[Any] | None:
@@ -120,7 +124,8 @@ def solve_and_expand(
         b = representative(solution.machine.b)
         expansion = None if duals is None else _on_support_rows(problem, duals, solution, b, mapping, rows, tol)
         sparse_enough = expansion is not None and bool(
-            np.isfinite(expansion.primal) and expansion.primal - ledger.dual <= tol * abs(expansion.primal)
+            np.isfinite(expansion.primal)
+            and expansion.primal - (ledger.dual - expansion.moved) <= tol * abs(expansion.primal)
         )
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
@@ -128,7 +133,9 @@ def solve_and_expand(
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)
-    certificate = replace(solution.certificate, n_iter=max_iter - left)
+    # R* of the duals grows by as much as R of their machine, if R is quadratic, and by about as much if not
+    bound = solution.certificate.dual - expansion.moved
+    certificate = replace(solution.certificate, n_iter=max_iter - left, dual=bound)
     certificate = certificate.of_primal(expansion.primal, tol, lambda: _hidden(problem, expansion, mapping))
     return solution._replace(certificate=certificate, rounds=rounds), expansion
 
@@ -190,7 +197,9 @@ def _on_the_kernel(
         beside, without = _roots(made.A.T @ at_support - W.T @ W, noise)
         penalty = problem.penalty_value(np.vstack([W, beside]), made.b) - problem.penalty.value(without)
         penalty = max(penalty, problem.penalty_value(np.zeros_like(without), made.b))  # no norm is negative
-    return made._replace(penalty=penalty, primal=problem.total_loss(S + made.b) + penalty)
+    primal = problem.total_loss(S + made.b) + penalty
+    moved = max(abs(primal - made.primal), abs(penalty - made.penalty))
+    return made._replace(penalty=penalty, primal=primal, moved=moved if np.isfinite(moved) else 0.0)
 
 
 def _hidden(problem: Problem, made: Expansion, mapping: KernelMap) -> float:
