@@ -18,11 +18,11 @@ from polymargin.losses import CrammerSingerHinge
 from polymargin.paths import regularization_path
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, Pairwise, angles_between
 from polymargin.problem import Problem
-from polymargin.solvers import descent
-from polymargin.solvers.dual_ascent import Machine
-from polymargin.solvers.face_newton import hessian
-from polymargin.solvers.row_space import look_at_rows
-from polymargin.solvers.shifted import ShiftedLoop, Tangent, solve_exactly
+from polymargin.solvers.ascent.shifted import ShiftedLoop, Tangent, solve_exactly
+from polymargin.solvers.models import descent
+from polymargin.solvers.models.row_space import look_at_rows
+from polymargin.solvers.newton.face import hessian
+from polymargin.solvers.types import Machine
 
 RIVALS = sorted(name for name, kind in REGULARIZERS.items() if issubclass(kind, Pairwise))
 each_regularizer = pytest.mark.parametrize("regularizer", sorted(REGULARIZERS))

@@ -13,7 +13,7 @@ from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDist
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
-from polymargin.solvers.flows import balancing_factors
+from polymargin.solvers.bounds import balancing_factors
 
 each_loss = pytest.mark.parametrize("name", sorted(LOSSES))
 

@@ -237,7 +237,9 @@ def test_warm_starts_over_C_and_p(loss, iris):
 
 
 def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeypatch):
-    from polymargin.solvers import hinge_path, newton_system, pair_choice
+    from polymargin.solvers import pair_plan as pair_choice
+    from polymargin.solvers.interior import pairwise as hinge_path
+    from polymargin.solvers.interior import systems as newton_system
 
     X, y = blobs(5, n=60, d=8, c=4)
     for loss in ("hinge", "logistic", "softmax"):
@@ -257,7 +259,7 @@ def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeyp
 def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, storage, fit_intercept, monkeypatch):
     from scipy import sparse
 
-    from polymargin.solvers import pair_choice
+    from polymargin.solvers import pair_plan as pair_choice
 
     for seed, C in ((7, 0.5), (8, 100.0)):
         X, y = blobs(seed, n=60, d=8, c=4)
@@ -277,7 +279,7 @@ def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, 
 
 
 def test_dual_ascent_with_a_class_metric_starts_warm(monkeypatch):
-    from polymargin.solvers import pair_choice
+    from polymargin.solvers import pair_plan as pair_choice
 
     X, y = blobs(9, n=80, d=8, c=4)
     monkeypatch.setattr(pair_choice, "_is_small", lambda problem: False)

@@ -20,8 +20,13 @@ from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import WarmStart, band_ascent, band_rounds, band_starts, concave_convex, proximal_newton
-from polymargin.solvers.band_interior import InteriorSteps
+from polymargin.solvers import WarmStart
+from polymargin.solvers.ascent import band as band_ascent
+from polymargin.solvers.models import rival_rounds as band_rounds
+from polymargin.solvers.models import rival_starts as band_starts
+from polymargin.solvers.models import rivals as concave_convex
+from polymargin.solvers.models.rival_steps import InteriorSteps
+from polymargin.solvers.newton import proximal as proximal_newton
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
 

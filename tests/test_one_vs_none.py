@@ -21,8 +21,8 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.cut import best_cut, label_sets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.solvers.label_ascent import label_ascent, open_loop
-from polymargin.solvers.majorisation import majorisation
+from polymargin.solvers.ascent.labels import label_ascent, open_loop
+from polymargin.solvers.models.majorisation import majorisation
 
 TIGHT = {"tol": 1e-8, "random_state": 0}
 FORMS = [

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
 from polymargin.problem import largest_score, longest_row, rounding_of_scores
-from polymargin.solvers.dual_ascent import SparseDuals
+from polymargin.solvers.types import SparseDuals
 
 Array = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from polymargin.solvers._interior_blocks import BLOCKS, assemble
-from polymargin.solvers.interior_point import interior_point
+from polymargin.solvers.interior.blocks import BLOCKS, assemble
+from polymargin.solvers.interior.central_path import interior_point
 
 BOTH = ["crammer_singer", "weston_watkins"]
 both = pytest.mark.parametrize("block", BOTH)

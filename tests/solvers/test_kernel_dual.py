@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC, features
 from polymargin.estimators import expansion
 from polymargin.features import KernelMap
-from polymargin.solvers import gram_rows, kernel_dual
+from polymargin.solvers.ascent import gram_rows
+from polymargin.solvers.ascent import kernel as kernel_dual
 
 MACHINES = [CrammerSingerSVC, WestonWatkinsSVC]
 KERNELS = [

@@ -15,12 +15,14 @@ from polymargin.certificate import Ledger
 from polymargin.losses import LOSSES
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
-from polymargin.solvers import choice, multiplier_newton
-from polymargin.solvers.choice import solve
-from polymargin.solvers.class_weighted import class_weighted_ascent
-from polymargin.solvers.dual_ascent import Machine, SparseDuals, WarmStart, dual_ascent
-from polymargin.solvers.polytopes import Boxes, Simplices
-from polymargin.solvers.shifted import Tangent, solve_by_newton, solve_exactly
+from polymargin.solvers import plan as choice
+from polymargin.solvers.ascent.class_scales import class_weighted_ascent
+from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.shifted import Tangent, solve_by_newton, solve_exactly
+from polymargin.solvers.newton import augmented as multiplier_newton
+from polymargin.solvers.newton.polytopes import Boxes, Simplices
+from polymargin.solvers.plan import solve
+from polymargin.solvers.types import Machine, SparseDuals, WarmStart
 
 BOTH = {"crammer_singer": crammer_singer, "weston_watkins": weston_watkins}
 MACHINES = {CrammerSingerSVC: "crammer_singer", WestonWatkinsSVC: "weston_watkins"}

@@ -11,12 +11,11 @@ from polymargin.certificate import Ledger
 from polymargin.losses import WestonWatkinsHinge
 from polymargin.penalties.pairwise import PairwiseDistances
 from polymargin.problem import Problem
-from polymargin.solvers import row_products
-from polymargin.solvers.design import Design
-from polymargin.solvers.pair_face import _Face, _PairNewton
-from polymargin.solvers.pair_iterate import PairIterate
-from polymargin.solvers.pair_weighted import PairMetric
-from polymargin.solvers.row_products import KeptProducts, RowSpan
+from polymargin.solvers import rows as row_products
+from polymargin.solvers.ascent.pair_weights import PairMetric
+from polymargin.solvers.interior.pair_iterate import PairIterate
+from polymargin.solvers.newton.active_set import _Face, _PairNewton
+from polymargin.solvers.rows import Design, KeptProducts, RowSpan
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])

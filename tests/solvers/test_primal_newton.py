@@ -10,9 +10,9 @@ from polymargin._core import native
 from polymargin.losses import CrossEntropy, PairwiseLogistic, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances
 from polymargin.penalties.pairwise_l1 import PairwiseL1
-from polymargin.solvers import newton_system
-from polymargin.solvers.design import Design
-from polymargin.solvers.newton_system import NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
+from polymargin.solvers.interior import systems as newton_system
+from polymargin.solvers.interior.systems import NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
+from polymargin.solvers.rows import Design
 
 N, D, C = 40, 6, 4
 
@@ -170,7 +170,7 @@ def test_design_is_the_same_dense_sparse_single_and_rotated(data, monkeypatch):
     np.testing.assert_allclose(plain.scores(V), X @ W + b)
     np.testing.assert_allclose(plain.machine(V)[1], b)
     assert np.vdot(plain.scores(V), T) == pytest.approx(np.vdot(V, plain.adjoint(T)))
-    monkeypatch.setattr("polymargin.solvers.design._COPY_ENTRIES", 1)
+    monkeypatch.setattr("polymargin.solvers.rows._COPY_ENTRIES", 1)
     for other in (Design(sparse.csr_array(X), cost, True, False), Design(X.astype(np.float32), cost, True, False)):
         np.testing.assert_allclose(other.scores(V), plain.scores(V), atol=1e-6)
         np.testing.assert_allclose(other.adjoint(T), plain.adjoint(T), atol=1e-6)

@@ -1,7 +1,7 @@
 // The row sub-problem of the multi-class optimal margin distribution machine (Zhang & Zhou 2017), made convex.
 //
 // A row of class y pays for a margin below 1 - theta and, with the share mu, for one above 1 + theta. The second part is
-// convex once the rival it is measured against is fixed (see solvers/concave_convex.py):
+// convex once the rival it is measured against is fixed (see solvers/models/rivals.py):
 //
 //   kappa ( [max_l 1 - theta - (s_y - s_l)]_+^2 + mu [s_y - s_r - 1 - theta]_+^2 ),     kappa = u / (1 - theta)^2
 //

@@ -1,4 +1,4 @@
-// Passes for a proximal Newton method on one convex step of the margin distribution machine (solvers/proximal_newton.py).
+// Passes for a proximal Newton method on one convex step of the margin distribution machine (solvers/newton/proximal.py).
 //
 // With the duals of the loop as the centre, tau', the step's rows are smoothed: at the scores s_i of a machine (W, b),
 //

@@ -15,7 +15,7 @@ from polymargin.penalties import Penalty
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers import Solution
-from polymargin.solvers.spread import Spread, solve_apart
+from polymargin.solvers.models.angles import Spread, solve_apart
 
 _PARAMETERS = PARAMETERS.replace(
     "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",

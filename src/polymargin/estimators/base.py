@@ -150,7 +150,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
-    _has_kernel_dual = False  # whether solvers/kernel_dual.py solves this loss and penalty
+    _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
 
     # ---- what a machine is ------------------------------------------------------------------------------------
 

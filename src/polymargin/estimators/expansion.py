@@ -69,7 +69,7 @@ def solve_by_kernel_dual(
     What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to
     the map and `solve`, if memory has room for the map.
     """
-    from polymargin.solvers.kernel_dual import kernel_dual
+    from polymargin.solvers.ascent.kernel import kernel_dual
 
     ledger.tol = tol  # nothing is rounded afterwards
     patience = -(-max_iter // 2)

@@ -188,6 +188,6 @@ def _penalty_of(p: float, loss: str) -> Penalty:
 def _solve_block_norm(problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
     if problem.penalty.identity_hessian:
         return solve(problem, ledger, **settings)
-    from polymargin.solvers.class_weighted import solve_class_weighted
+    from polymargin.solvers.ascent.class_scales import solve_class_weighted
 
     return solve_class_weighted(problem, ledger, **settings)

@@ -193,11 +193,11 @@ class M3SVC(MarginClassifier):
         if isinstance(start, WarmStart):  # of the kernel expansion, which asks again for a tighter tolerance
             start = None
         if problem.loss.smooth:
-            from polymargin.solvers.primal_newton import primal_newton
+            from polymargin.solvers.newton.smooth import primal_newton
 
             with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
                 return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
-        from polymargin.solvers.pair_choice import solve_pairs
+        from polymargin.solvers.pair_plan import solve_pairs
 
         solution, multipliers = solve_pairs(
             problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
@@ -210,13 +210,13 @@ class M3SVC(MarginClassifier):
         if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
-            from polymargin.solvers.primal_newton import PrimalStart
+            from polymargin.solvers.types import PrimalStart
 
             return PrimalStart(last["W"], last["b"] if problem.fit_intercept else np.zeros(problem.n_classes))
         A, cost = last.get("A"), last["cost"]
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
-        from polymargin.solvers.pair_iterate import PairStart
+        from polymargin.solvers.types import PairStart
 
         return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
 

@@ -167,7 +167,7 @@ class MarginDistributionSVC(MarginClassifier):
         return SquaredNorm()
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        from polymargin.solvers.concave_convex import concave_convex
+        from polymargin.solvers.models.rivals import concave_convex
 
         return concave_convex(problem, ledger, relaxation=self.relaxation, **settings)
 

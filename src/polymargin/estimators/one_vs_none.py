@@ -184,10 +184,10 @@ class OneVsNoneSVC(MarginClassifier):
 
     def _solve(self, problem: LabelProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
         if self.solver == "mm":
-            from polymargin.solvers.majorisation import majorisation
+            from polymargin.solvers.models.majorisation import majorisation
 
             return majorisation(problem, ledger, max_iter=settings["max_iter"], start=settings["start"])
-        from polymargin.solvers.label_choice import solve_labels
+        from polymargin.solvers.label_plan import solve_labels
 
         return solve_labels(problem, ledger, **settings)
 

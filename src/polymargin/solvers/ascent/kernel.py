@@ -1,0 +1,212 @@
+"""The dual of a kernel machine with ``R = 1/2 |W|^2`` on few rows at a time: no feature map, no whole kernel matrix.
+
+    maximise  D = sum_il a_il - 1/2 sum_k tau_k' K tau_k      (free intercept: sum_i tau_ik = 0)
+
+with tau_iy = sum_l a_il, tau_il = -a_il, and scores ``S_ik = (K tau)_ik`` kept for all n rows. Repeat:
+
+1. working set: the rows with a dual, and those outside with the largest gaps; all other rows rest;
+2. the dual on the working set, by row sub-problems on its block of K (``_core/kernel_loop.hpp``), to a part of its gap;
+3. the steps of the working set go into all scores by one matrix product with its rows of K, which are cached.
+
+So rows that never have a dual cost n c operations a round, but no row of K. The free intercept is a proximal point method
+inside of 2. Primal values are those of tau itself; the bound is that of tau repaired to a circulation (``flows.py``).
+
+References
+    Joachims. Making large-scale SVM learning practical, 1999. Wen et al. ThunderSVM. JMLR 19, 2018.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin._core import native
+from polymargin.certificate import Certificate, Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.ascent.gram_rows import GramRows, Rows
+from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.types import SparseDuals, WarmStart, sparse_duals
+
+if TYPE_CHECKING:
+    from polymargin.features import KernelMap
+
+_FIRST = 512  # rows of the first working set
+_GROWTH = 0.5  # rows that join a working set, relative to those that stay, and at least
+_JOIN = 256
+_LARGEST = 8192  # rows of a working set: its block of K is 268 MB
+_PART = 0.1  # of a working set's gap that is left before the others are looked at
+_PATIENCE = 15  # rounds without progress before rounding is to blame
+
+Array = NDArray[np.float64]
+
+
+class KernelSolution(NamedTuple):
+    """Duals, offsets, R and F of the machine they make, and its certificate."""
+
+    duals: SparseDuals
+    b: Array
+    penalty: float
+    primal: float
+    certificate: Certificate
+
+
+def kernel_dual(
+    problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, seed: int, start: WarmStart | None = None
+) -> KernelSolution:
+    """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
+    state = _State(problem, mapping, seed, start)
+    budget, precision = max_iter * problem.n_rows, 0.7
+    least, idle = np.inf, 0
+    best: tuple[float, float, SparseDuals, Array] | None = None
+    rows = state.first_rows()
+    interrupted = False
+    while True:
+        try:
+            state.ascend(rows, precision * ledger.tol, budget - state.visits)
+        except KeyboardInterrupt:
+            if not ledger.keeps_interrupted:
+                raise
+            interrupted = True  # the scores of the last round are formed anew below
+        idle = 0 if state.estimate <= 0.9 * least else idle + 1
+        least = min(least, state.estimate)
+        at_end = state.visits >= budget or idle >= _PATIENCE or interrupted
+        if state.estimate <= ledger.tol * state.primal or at_end:
+            precision *= 0.5
+            state.refresh()
+            ledger.add(state.primal, state.bound(), state.epochs)
+            if best is None or state.primal < best[0]:
+                best = (state.primal, 0.5 * state.squared_norm, state.duals(), state.b.copy())
+            if ledger.done or at_end:
+                break
+        rows = state.next_rows(rows, ledger.tol)
+    primal, penalty, duals, b = best
+    status = "interrupted" if interrupted else "max_iter" if state.visits >= budget else "stalled"
+    certificate = ledger.close(min(max_iter, state.epochs), status)
+    return KernelSolution(duals, b, penalty, primal, certificate)
+
+
+class _State:
+    """The iterate: duals a (n, c), scores S (c, n), offsets b, and the gaps of all rows."""
+
+    def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: WarmStart | None):
+        n, c = problem.n_rows, problem.n_classes
+        self.name = str(problem.loss.row_problem)
+        self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
+        self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)
+        self.largest = min(_LARGEST, self.gram.capacity)
+        self.rng = np.random.default_rng(seed)
+        self.intercept, self.inverse_rho = problem.fit_intercept, 0.0
+        self.a, self.S = np.zeros((n, c)), np.zeros((c, n))
+        self.b, self.sums, self.gaps = np.zeros(c), np.zeros(c), np.zeros(n)
+        self.visits = 0
+        if start is not None:
+            self._start_from(start)
+        self._look()
+
+    def _start_from(self, start: WarmStart) -> None:
+        self.a[:] = start.duals.dense(len(self.b))
+        if self.intercept:
+            self.b[:] = start.b
+        self.sums = self._signed(np.arange(self.n)).sum(axis=0)
+        self.gram.add_product(self._support(), self._signed(self._support()), self.S)
+
+    @property
+    def epochs(self) -> int:
+        return -(-self.visits // self.n)
+
+    @property
+    def estimate(self) -> float:
+        """The gap, and about what the repair of the balance is going to cost."""
+        return float(self.gaps.sum() + (np.abs(self.sums).sum() if self.intercept else 0.0))
+
+    def _support(self) -> Rows:
+        return np.flatnonzero(self.a.any(axis=1))
+
+    def _signed(self, rows: Rows, a: Array | None = None) -> Array:
+        """tau of these rows."""
+        tau = -(self.a[rows] if a is None else a)
+        tau[np.arange(len(rows)), self.y[rows]] = -tau.sum(axis=1)
+        return tau
+
+    def _look(self) -> None:
+        """Gaps of all rows and the objective."""
+        support = self._support()
+        self.squared_norm = float(np.einsum("ik,ki->", self._signed(support), self.S[:, support]))
+        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps)
+        self.primal = loss + 0.5 * self.squared_norm
+
+    def first_rows(self) -> Rows:
+        """Any rows, since all tie; after a warm start those with duals and the worst others."""
+        support = self._support()
+        if len(support):
+            return self.next_rows(support, 0.0)
+        return np.sort(self.rng.permutation(self.n)[: min(_FIRST, self.largest)])
+
+    def next_rows(self, rows: Rows, tol: float) -> Rows:
+        """Keeps what may move; if that is too much, its worse half. Then the worst of the others join."""
+        kept = rows[self.a[rows].any(axis=1) | (self.gaps[rows] > 0.0)]
+        if len(kept) > self.largest - _JOIN:
+            kept = _worst(kept, self.gaps, self.largest // 2)
+        outside = self.gaps > 1e-3 * tol * self.primal / self.n
+        outside[kept] = False
+        others = np.flatnonzero(outside)
+        joining = min(max(_JOIN, int(_GROWTH * len(kept))), self.largest - len(kept))
+        return np.sort(np.concatenate([kept, _worst(others, self.gaps, joining)]))
+
+    def ascend(self, rows: Rows, tol: float, max_visits: int) -> None:
+        """Solves the dual on `rows` and carries its steps to all scores."""
+        K = self.gram.block(rows)
+        if self.intercept and not self.inverse_rho:
+            self.inverse_rho = _proximal_weight(K)
+        S, a, before = np.ascontiguousarray(self.S[:, rows]), self.a[rows], self._signed(rows)
+        goal = max(tol * self.primal, _PART * float(self.gaps[rows].sum()))
+        seed = int(self.rng.integers(2**63))
+        visits, _ = native.kernel_ascend(
+            self.name, K, S, a, self.y[rows], self.cost[rows], self.b, self.sums, self.inverse_rho, goal, max_visits, seed
+        )
+        self.visits += visits
+        self.a[rows] = a
+        self.gram.add_product(rows, self._signed(rows) - before, self.S)
+        self._look()
+
+    def refresh(self) -> None:
+        """Scores from scratch, in double precision: what counts is the machine, not the way to it."""
+        support = self._support()
+        tau = self._signed(support)
+        self.S[:] = 0.0
+        self.gram.add_exact_product(support, tau, self.S)
+        self.sums = tau.sum(axis=0)
+        self._look()
+
+    def bound(self) -> float:
+        """The dual value of a feasible point near the iterate."""
+        total, squared_norm = float(self.a.sum()), self.squared_norm
+        if not self.intercept:
+            return total - 0.5 * squared_norm
+        support = self._support()
+        flows = sparse.csr_array((np.ones(self.n), (self.y, np.arange(self.n))), shape=(self.c, self.n)) @ self.a
+        balanced = self.a[support] * balancing_factors(flows)[self.y[support]]
+        room = native.kernel_room(self.name, balanced, self.cost[support])
+        change = self._signed(support, balanced) - self._signed(support)
+        total = float(balanced.sum())
+        squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
+        t = min(room, total / squared_norm) if squared_norm > 0.0 else room
+        return t * total - 0.5 * t * t * squared_norm
+
+    def duals(self) -> SparseDuals:
+        return sparse_duals(self.a)
+
+
+def _worst(rows: Rows, gaps: Array, count: int) -> Rows:
+    """The `count` rows with the largest gaps."""
+    return rows if len(rows) <= count else rows[np.argpartition(-gaps[rows], count)[:count]]
+
+
+def _proximal_weight(K: NDArray[np.float32]) -> float:
+    """A fifth of the mean squared distance of the rows from their mean: the row sub-problems stay well conditioned."""
+    diagonal = float(K.diagonal().mean(dtype=np.float64))
+    spread = diagonal - float(K.mean(dtype=np.float64))
+    return 0.2 * spread if spread > 1e-6 * diagonal else diagonal or 1.0

@@ -1,0 +1,1 @@
+"""Interior points: slack blocks of the losses, Newton systems, and the central path through them."""

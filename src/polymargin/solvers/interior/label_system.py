@@ -1,0 +1,120 @@
+"""The linear system behind Newton and majorisation steps of One versus None.
+
+Both minimise ``R(W) + R_b(b) + 1/2 sum_p h_p (x_p . theta_k)^2 - <r, theta>`` over ``theta_k = (w_k, b_k)``, with x_p the
+row of the pair and a 1. The matrix has one block ``A_k = sum_{p in k} h_p x_p x_p' + diag(own)`` for each class, and all
+classes share ``y = coupled * sum_k theta_k`` (hard: y is the multiplier of ``sum_k theta_k = 0``):
+
+    A_k theta_k + y = r_k,   so   y = (sum_k A_k^-1 + 1/coupled)^-1 sum_k A_k^-1 r_k
+
+Never the (d+1)c square matrix: c factorisations and one more, all of order d+1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotri
+
+from polymargin.label_problem import LabelProblem
+from polymargin.penalties import CoupledNorm
+from polymargin.solvers.rows import RowSpan
+
+Array = NDArray[np.float64]
+
+
+class LabelSystem:
+    """Rows of each class, rotated to at most n columns, and the penalties coordinate by coordinate."""
+
+    def __init__(self, problem: LabelProblem):
+        X = problem.X
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        self._span: RowSpan | None = None
+        if X.shape[1] > X.shape[0]:  # W lies in the span of the rows
+            self._span = RowSpan(X)
+            X = self._span.rows
+        n, d = X.shape
+        self.c, self.order = problem.n_classes, d + 1
+        self._rows = np.column_stack([X, np.ones(n)])
+        self._pair_rows, self._labels = problem.pair_rows, problem.y.labels
+        self._by_class = [np.flatnonzero(self._labels == k) for k in range(self.c)]
+        soft = isinstance(problem.penalty, CoupledNorm)
+        alpha = problem.penalty.alpha if isinstance(problem.penalty, CoupledNorm) else 0.0
+        self._own = np.append(np.full(d, 1.0 - alpha if soft else 1.0), 0.0)
+        gamma = problem.gamma_b
+        # (gain S + rest) y = gain sum_k A_k^-1 r_k with gain / rest = coupled
+        self._gain = np.append(np.full(d, alpha if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
+        self._rest = np.append(np.full(d, 1.0 if soft else 0.0), 0.0 if gamma is None else 1.0)
+
+    def scores(self, theta: Array) -> Array:
+        """``s_p`` of each pair at ``theta (d + 1, c)``."""
+        return np.asarray((self._rows @ theta)[self._pair_rows, self._labels])
+
+    def sums(self, values: Array) -> Array:
+        """``sum_{p in k} values_p x_p``, of shape (d + 1, c)."""
+        table = sparse.csr_array((values, (self._pair_rows, self._labels)), shape=(len(self._rows), self.c))
+        return np.asarray((table.T @ self._rows).T)
+
+    def factorise(self, h: Array) -> bool:
+        """Prepares `solve` for the curvatures h of the pairs; False if rounding made a block indefinite."""
+        self._inverses = np.empty((self.c, self.order, self.order))
+        for k, pairs in enumerate(self._by_class):
+            rows = self._rows[self._pair_rows[pairs]]
+            rows *= np.sqrt(h[pairs, None])
+            block = rows.T @ rows
+            block.flat[:: self.order + 1] += self._own
+            # diagonal scaling and a ridge at the level of rounding
+            size = 1.0 / np.sqrt(np.maximum(block.diagonal(), 1e-300))
+            block *= size[:, None] * size
+            block.flat[:: self.order + 1] += 1e-15
+            factor, failed = dpotrf(block, lower=1, overwrite_a=1)
+            if failed:
+                return False
+            inverse = dpotri(factor, lower=1, overwrite_c=1)[0]
+            inverse = np.tril(inverse) + np.tril(inverse, -1).T
+            self._inverses[k] = inverse * (size[:, None] * size)
+        shared = self._gain[:, None] * self._inverses.sum(axis=0)
+        shared.flat[:: self.order + 1] += self._rest
+        if not np.isfinite(shared).all():
+            return False
+        self._shared, self._pivots, failed = dgetrf(shared)
+        self._h = h
+        return not failed
+
+    def solve(self, r: Array, refinements: int = 2) -> Array:
+        """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves."""
+        theta, y = self._solve_once(r)
+        for _ in range(refinements):
+            left = self.sums(self._h * self.scores(theta)) + self._own[:, None] * theta + y[:, None]
+            correction, dy = self._solve_once(r - left, self._gain * theta.sum(axis=1) - self._rest * y)
+            theta, y = theta + correction, y + dy
+        return theta
+
+    def _solve_once(self, r: Array, sum_residual: Array | None = None) -> tuple[Array, Array]:
+        partial = np.einsum("kij,jk->ik", self._inverses, r)
+        right = self._gain * partial.sum(axis=1)
+        if sum_residual is not None:
+            right += sum_residual
+        y = dgetrs(self._shared, self._pivots, right)[0]
+        return partial - np.einsum("kij,j->ik", self._inverses, y), y
+
+    def machine(self, theta: Array) -> tuple[Array, Array]:
+        """W and b in the user's coordinates."""
+        W = theta[:-1]
+        return (W if self._span is None else self._span.outside(W)), theta[-1]
+
+    def theta(self, W: Array, b: Array) -> Array:
+        """The inverse of `machine` for W in the span of the rows."""
+        return np.vstack([W if self._span is None else self._span.inside(W), b])
+
+
+def flops(problem: LabelProblem) -> float:
+    """Operations of one factorisation."""
+    order = min(problem.n_rows, problem.n_features) + 1
+    return float(len(problem.cost)) * order**2 + 1.5 * problem.n_classes * float(order) ** 3
+
+
+def entries(problem: LabelProblem) -> int:
+    """Numbers held: the rows and one inverse for each class."""
+    order = min(problem.n_rows, problem.n_features) + 1
+    return problem.n_rows * order + problem.n_classes * order**2

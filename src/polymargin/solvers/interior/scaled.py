@@ -1,0 +1,83 @@
+"""The end of small lp-norm fits: interior points for fixed class scales, and a fixed point of the class scales.
+
+For scales beta the machine is a quadratic one (class_weighted.py), which an interior point solves to rounding. The map from
+beta to the scales of its solution (Eq. 14 of the paper) contracts, the slower the closer p is to 1; Anderson's extrapolation
+of log beta makes a few steps of it. Every machine and every dual on the way is a bound of the lp-norm problem itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin.certificate import Ledger
+from polymargin.penalties import BlockNorm
+from polymargin.penalties.block_norm import class_norms
+from polymargin.problem import Problem
+from polymargin.solvers.bounds import balanced_duals, best_multiple
+from polymargin.solvers.interior.central_path import interior_point
+from polymargin.solvers.progress import Anderson
+from polymargin.solvers.types import Machine, Solution, sparse_duals
+
+Array = NDArray[np.float64]
+
+_MOST_STEPS = 60
+_TIGHTER = 0.1  # what an interior point is asked for, in tolerances
+
+
+def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    """Ends a fit that dual ascent began; stops when the gap is closed and the scales stand still."""
+    assert isinstance(problem.penalty, BlockNorm) and so_far.scales is not None
+    extrapolate = Anderson()
+    scales, best = so_far.scales, so_far
+    settled = 1e-3 * np.sqrt(ledger.tol)  # the gap is quadratic in the error of the scales; so is W not
+    n_iter, last_residual = so_far.certificate.n_iter, np.inf
+    left = max_iter
+    for _ in range(_MOST_STEPS):
+        result = interior_point(
+            problem.X.astype(np.float64, copy=False),
+            problem.y.astype(np.intp),
+            problem.cost,
+            problem.n_classes,
+            str(problem.loss.interior_block),
+            fit_intercept=problem.fit_intercept,
+            tol=_TIGHTER * ledger.tol,
+            max_iter=left,
+            scales=scales,
+        )
+        left -= max(1, result.n_iter)
+        n_iter += max(1, result.n_iter)
+        primal = problem.primal(result.W, result.b)
+        a, dual = _feasible(problem, result.a)
+        ledger.add(primal, dual, n_iter)
+        solved = scales
+        step = problem.penalty.log_step(scales, class_norms(result.W))
+        scales, residual = problem.penalty.scales_at(extrapolate(np.log(scales), step)), float(np.abs(step).max())
+        if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
+            best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
+        rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6
+        if left <= 0 or (ledger.done and residual <= settled) or rounding:
+            break
+        last_residual = min(last_residual, residual)
+    certificate = ledger.close(n_iter, "max_iter" if left <= 0 else "stalled")
+    return best._replace(certificate=certificate.of_primal(best.machine.primal, ledger.tol))
+
+
+def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
+    """The duals, balanced if the intercept is free, and the value of the lp-norm dual at them."""
+    y, cost = problem.y, problem.cost
+    if problem.fit_intercept:
+        a = balanced_duals(a, y)
+    sums = a.sum(axis=1)
+    hinge = problem.loss.row_problem is not None  # no squared loss: the duals of a row add up to its cost at most
+    room = float(np.min(cost / np.maximum(sums, cost))) if hinge else 1.0
+    tau = -a
+    tau[np.arange(len(y)), y] = sums
+    Z = np.asarray(problem.X.T @ tau, dtype=np.float64)
+    if problem.fit_intercept and not sparse.issparse(problem.X):
+        Z = (problem.X - problem.X.mean(axis=0, dtype=np.float64)).T @ tau
+    quadratic = problem.penalty.conjugate(Z) + (0.0 if hinge else float((sums**2 / (4.0 * cost)).sum()))
+    total = float(sums.sum())
+    t = best_multiple(room, total, 2.0 * quadratic)
+    return t * a, t * total - t * t * quadratic

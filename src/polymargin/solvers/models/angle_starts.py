@@ -1,0 +1,185 @@
+"""Where the descent of a machine with angles starts.
+
+The objective is not convex, and the heavier the angles, the worse is the stationary point next to the Crammer-Singer
+machine. Known machines are that one with a common vector (``row_space.py``), and the last one of a warm start. Where omega
+is not small beside ``|W|^2`` of the Crammer-Singer machine, and a bound leaves much open, a path is followed from there:
+
+    a rounded path   L-BFGS with an omega that grows and a hinge less and less rounded (``rounded.py``); also from a random
+                     machine, if that promises more
+    a climb          exact descents with an omega that grows: for hard margins, where a rounded hinge is no help
+
+Further starts are rounded paths from other random machines. The best is taken, by the exact F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.penalties.angular import AnglePenalty, Pairwise
+from polymargin.problem import Problem
+from polymargin.solvers.models.descent import Descent, descend
+from polymargin.solvers.models.rounded import GROWTH, NARROW, WIDTHS, Begin, follow, unit_of_width
+from polymargin.solvers.models.row_space import Rows, random_machine, starts
+from polymargin.solvers.types import Machine, SparseDuals
+
+HEAVY = 0.5  # omega, in |W|^2 of the Crammer-Singer machine, from which paths are followed
+WORTH = 0.02  # and the share of F that a bound must leave open
+NEAR = 3.0  # omega in the same unit up to which the kinks at the known start are worth keeping
+HARD = 0.1  # widths, relative to the usual ones, below which margins are hard
+WIDEST = 0.1  # width of rounded kinks at first
+CLIMB_GROWTH, CLIMB_TOL = 4.0, 1e-3  # of omega, and how exact the machines are on the way
+LONGEST = 1e6  # way of omega
+_SHARE = 0.8  # of the passes over the rows that a path may take
+
+Array = NDArray[np.float64]
+
+
+class Classical(NamedTuple):
+    """The Crammer-Singer machine of a problem, its duals and the bound they prove."""
+
+    machine: Machine
+    duals: SparseDuals | None
+    bound: float
+    open_gap: float  # relative; 0 if it was solved to the coarse tolerance of a start
+
+    @property
+    def size(self) -> float:
+        """``|W|^2``."""
+        return float(np.vdot(self.machine.W, self.machine.W))
+
+
+class Memory(NamedTuple):
+    """What a fit leaves for a warm start, all of it for the rows as the solver saw them; `fingerprint` knows those."""
+
+    fingerprint: Array
+    y: NDArray[np.int32]
+    cost: Array
+    omega: float
+    classical: Classical
+    machine: Machine
+    duals: SparseDuals | None
+    theta: float
+
+    def fits(self, problem: Problem, fingerprint: Array) -> bool:
+        same_shape = self.machine.W.shape == (problem.n_features, problem.n_classes)
+        return same_shape and np.array_equal(self.y, problem.y) and np.array_equal(self.fingerprint, fingerprint)
+
+    def scaled(self, duals: SparseDuals | None, cost: Array) -> SparseDuals | None:
+        """The duals, feasible for other costs."""
+        if duals is None:
+            return None
+        return duals._replace(values=duals.values * np.repeat(cost / self.cost, np.diff(duals.starts)))
+
+
+class Start(NamedTuple):
+    """Where the descent starts: duals and theta that suit the machine, and multipliers of kinks, if they are known."""
+
+    machine: Machine
+    duals: SparseDuals | None
+    theta: float
+    multipliers: Array | float | None = None
+
+
+class Starts:
+    """The starts of one problem; `settings` are the seed, the threads and the tolerance of its descents."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        penalty: AnglePenalty,
+        classical: Classical,
+        rows: Rows,
+        memory: Memory | None,
+        settings: tuple[int, int, float],
+    ):
+        self.problem, self.penalty, self.classical, self.memory = problem, penalty, classical, memory
+        self.seed, self.n_threads, self.tol = settings
+        self.known = self._known(rows)
+
+    def best(self, n_starts: int, max_passes: int) -> tuple[Start, int]:
+        """The best start, and the passes over the rows that it took; each path may take a part of `max_passes`."""
+        best, spent, most = self.known, 0, int(_SHARE * max_passes)
+        if most and self._path_pays():
+            path, spent = self._path(most)
+            best = min(best, path, key=_primal)
+        for number in range(1, n_starts if most else 1):
+            begin = self._random(np.random.default_rng([self.seed, number]))
+            path, passes = self._follow([begin], WIDTHS, most)
+            if _primal(path) < _primal(best):
+                best, spent = path, passes
+        return best, spent
+
+    def _known(self, rows: Rows) -> Start:
+        """The best machine without a path."""
+        problem, memory = self.problem, self.memory
+        best = min(starts(problem, self.penalty, self.classical.machine, rows), key=lambda machine: machine.primal)
+        if memory is not None:
+            last = self._with_primal(memory.machine)
+            if last.primal <= best.primal:
+                return Start(last, memory.scaled(memory.duals, problem.cost), memory.theta)
+        return Start(best, self.classical.duals, first_theta(self.penalty, best))
+
+    def _path_pays(self) -> bool:
+        primal, bound = _primal(self.known), self.classical.bound + self.penalty.least
+        weight = self.penalty.omega
+        if self.penalty.angles.smooth:  # where most rows meet their margins the known start is good
+            weight *= unit_of_width(self.problem, self.penalty, primal)
+        return weight >= HEAVY * self.classical.size and primal - bound > WORTH * (primal - self.penalty.least)
+
+    def _path(self, most: int) -> tuple[Start, int]:
+        omega, size, memory = self.penalty.omega, self._lightest(), self.memory
+        if unit_of_width(self.problem, self.penalty, _primal(self.known)) < HARD:
+            return self._climb(most)
+        kinks = isinstance(self.penalty.angles, Pairwise) and omega <= NEAR * size
+        if kinks or (memory is not None and memory.omega > omega / GROWTH):
+            return self._follow([Begin(self.known.machine, omega)], NARROW, most)  # wide rounding would leave its basin
+        return self._follow([Begin(self.known.machine, size), self._random(np.random.default_rng(0))], WIDTHS, most)
+
+    def _lightest(self) -> float:
+        """The omega at which the angles do not outweigh the rest."""
+        return max(self.classical.size, self.penalty.omega / LONGEST)
+
+    def _random(self, rng: np.random.Generator) -> Begin:
+        size = float(np.sqrt(self.classical.size)) or 1.0
+        return Begin(self._with_primal(random_machine(self.problem, size, rng)), self.penalty.omega)
+
+    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Start, int]:
+        machine, duals, multipliers, passes = follow(self.problem, self.penalty, begins, widths, most, self.tol)
+        return Start(machine, duals, first_theta(self.penalty, machine), multipliers), passes
+
+    def _climb(self, most: int) -> tuple[Start, int]:
+        n, omega, visits = self.problem.n_rows, self._lightest(), 0
+        machine, duals = self.known.machine, self.known.duals
+        while omega < self.penalty.omega / CLIMB_GROWTH and visits < most * n:
+            end = self._descent(omega, machine, duals, most * n - visits)
+            machine, duals, visits, omega = end.machine, end.duals, visits + end.visits, CLIMB_GROWTH * omega
+        machine = self._with_primal(machine)
+        return Start(machine, duals, first_theta(self.penalty, machine)), -(-visits // n)
+
+    def _descent(self, omega: float, machine: Machine, duals: SparseDuals | None, max_visits: int) -> Descent:
+        """A descent with another omega."""
+        penalty = self.penalty.with_omega(omega)
+        if isinstance(penalty.angles, Pairwise):
+            penalty.angles.width = WIDEST
+        problem = replace(self.problem, penalty=penalty)
+        machine = machine._replace(primal=problem.primal(machine.W, machine.b))
+        settings = CLIMB_TOL, max_visits, self.seed, self.n_threads, lambda machine, visits: None, self.classical.open_gap
+        return descend(problem, penalty, machine, duals, first_theta(penalty, machine), *settings)
+
+    def _with_primal(self, machine: Machine) -> Machine:
+        return machine._replace(primal=self.problem.primal(machine.W, machine.b))
+
+
+def _primal(start: Start) -> float:
+    return start.machine.primal
+
+
+def first_theta(penalty: AnglePenalty, machine: Machine) -> float:
+    square = float(np.vdot(machine.W, machine.W))
+    # a tiny singular value has a huge curvature, but will not stay tiny
+    usual = 1.0 + penalty.omega / max(square, 1e-300)
+    return min(0.5 * penalty.omega * penalty.angles.curvature(machine.W), 100.0 * usual)

@@ -1,0 +1,219 @@
+"""Machines whose class vectors are kept apart (``penalties/angular.py``): start, descent, record and warm start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Ledger
+from polymargin.penalties import SquaredNorm
+from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between, smallest_angle
+from polymargin.problem import Problem
+from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Start, Starts
+from polymargin.solvers.models.descent import Descent, descend
+from polymargin.solvers.models.rounded import KINK
+from polymargin.solvers.models.row_space import canonical, look_at_rows
+from polymargin.solvers.plan import solve
+from polymargin.solvers.types import Machine, Solution, WarmStart
+
+START_TOL, START_EPOCHS = 1e-3, 300  # the Crammer-Singer machine is only the start: no need to know it better
+FLOOR = 1e-6  # of a typical singular value of the Crammer-Singer machine
+NARROWER = 0.3  # factor on the width of rounded kinks from round to round, down to KINK
+_ROUNDS = 12  # of kinks
+
+Array = NDArray[np.float64]
+
+
+class Spread(NamedTuple):
+    """What the solver tells of its way: the objective and the smallest angle of each step, and what to remember."""
+
+    objectives: tuple[float, ...]
+    min_angles: tuple[float, ...]
+    stationarity: float | None
+    memory: Memory | None
+
+
+def solve_apart(
+    problem: Problem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    start: Memory | WarmStart | None = None,
+    n_starts: int = 1,
+) -> Solution:
+    """Solves a problem with an `AnglePenalty`, which is settled here. ``Solution.notes`` is a `Spread`."""
+    penalty = problem.penalty
+    assert isinstance(penalty, AnglePenalty)
+    rows = look_at_rows(problem)
+    rank = min(rows.basis.shape[1], problem.n_classes)
+    if isinstance(start, Memory) and not start.fits(problem, rows.fingerprint):
+        start = None
+    if penalty.omega == 0.0:
+        return _without_angles(problem, ledger, penalty, rank, rows.fingerprint, max_iter, seed, n_threads, start)
+    assert not isinstance(start, WarmStart)  # there are no duals of the whole machine
+    classical, spent = _classical(problem, ledger.tol, max_iter, seed, n_threads, start)
+    penalty.settle(rank, FLOOR * float(np.linalg.norm(classical.machine.W)) / np.sqrt(max(1, rank)))
+    ledger.constant = penalty.least
+    way = _Way(problem, ledger, penalty, classical.bound + penalty.least, spent, max_iter)
+    zero = _without_vectors(problem)
+    if zero.primal - way.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
+        end = Descent(zero, classical.duals, 0.0, 0.0, "optimal", 0)
+    else:
+        found = Starts(problem, penalty, classical, rows, start, (seed, n_threads, ledger.tol))
+        way.note(found.known.machine, 0)
+        begin, passes = found.best(n_starts, max_iter - way.epochs(0))
+        way.spent += passes * problem.n_rows
+        way.note(begin.machine, 0)
+        end = way.descend(begin, seed, n_threads, classical.open_gap)
+        if zero.primal <= way.best.primal:  # the descent tends to W = 0, or should have
+            # the angles bend without limit at W = 0: no model promises anything
+            end = end._replace(machine=zero, stationarity=0.0 if end.status == "stationary" else end.stationarity)
+    if end.machine is zero:
+        penalty.settle(rank, 0.0)
+    way.note(end.machine, end.visits)
+    certificate = replace(ledger.close(way.epochs(end.visits), end.status), stationarity=end.stationarity)
+    best = canonical(way.best, rows)
+    memory = Memory(rows.fingerprint, problem.y, problem.cost, penalty.omega, classical, best, end.duals, end.theta)
+    notes = Spread(tuple(way.objectives), tuple(way.min_angles), end.stationarity, memory)
+    return Solution(best, None, certificate, notes=notes)
+
+
+def _without_vectors(problem: Problem) -> Machine:
+    """The best machine with W = 0: equal scores, or a margin for a class that has more than half of the costs."""
+    costs = np.bincount(problem.y, problem.cost, problem.n_classes)
+    total, largest = float(costs.sum()), float(costs.max())
+    b, loss = np.zeros(problem.n_classes), total
+    if problem.fit_intercept and 2.0 * largest > total:
+        b[costs.argmax()], loss = 1.0, 2.0 * (total - largest)
+    W = np.zeros((problem.n_features, problem.n_classes))
+    return Machine(W, b, loss + problem.penalty.value(W))
+
+
+class _Way:
+    """The descent and its record: the best machine by the exact F, and one entry for each step that improved it."""
+
+    def __init__(self, problem: Problem, ledger: Ledger, penalty: AnglePenalty, bound: float, spent: int, max_iter: int):
+        self.problem, self.ledger, self.penalty, self.bound, self.spent = problem, ledger, penalty, bound, spent
+        self.max_iter, self.budget = max_iter, max_iter * problem.n_rows
+        self.best = Machine(np.zeros((0, 0)), np.zeros(0), np.inf)
+        self.objectives: list[float] = []
+        self.min_angles: list[float] = []
+
+    def epochs(self, visits: int) -> int:
+        return min(self.max_iter, -(-(self.spent + visits) // self.problem.n_rows))
+
+    def note(self, machine: Machine, visits: int) -> None:
+        if machine.primal < self.best.primal:
+            self.best = machine
+            self.ledger.at_hand = self._at_hand
+            self.ledger.add(machine.primal, self.bound, self.epochs(visits))
+            self.objectives.append(machine.primal)
+            self.min_angles.append(smallest_angle(angles_between(machine.W)))
+
+    def _at_hand(self) -> Machine:
+        """The best machine of a descent that is interrupted; its F is that of exact kinks."""
+        if isinstance(self.penalty.angles, Pairwise):
+            self.penalty.angles.width = 0.0
+        return self.best
+
+    def descend(self, start: Start, seed: int, n_threads: int, open_gap: float) -> Descent:
+        def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
+            left = self.budget - self.spent - end.visits
+            now = (self.problem, self.penalty, end.machine, end.duals, end.theta, tol, left)
+            more = descend(*now, seed, n_threads, note, open_gap)
+            return more._replace(visits=end.visits + more.visits)
+
+        end = Descent(start.machine, start.duals, start.theta, np.inf, "max_iter", 0)
+        if isinstance(self.penalty.angles, Pairwise):
+            return self._past_kinks(self.penalty.angles, end, start.multipliers, run)
+        return run(end, self.ledger.tol, self.note)
+
+    def _past_kinks(
+        self, angles: Pairwise, end: Descent, multipliers: Array | float | None, run: Callable[..., Descent]
+    ) -> Descent:
+        """Rounds with rounded kinks, whose multipliers settle, until rounded and exact F agree."""
+        tol = self.ledger.tol
+        width = WIDEST if multipliers is None else KINK
+        angles.multipliers = 0.0 if multipliers is None else multipliers
+        for _ in range(_ROUNDS):
+            before = end.visits
+
+            def note(machine: Machine, visits: int, before: int = before) -> None:
+                self.note(self._exact(angles, machine), before + visits)
+
+            angles.width = width
+            rounded = end.machine._replace(primal=self.problem.primal(end.machine.W, end.machine.b))
+            end = run(end._replace(machine=rounded), 0.5 * tol, note)
+            exact = self._exact(angles, end.machine)
+            apart = (exact.primal - end.machine.primal) / (exact.primal - self.penalty.least)
+            end = end._replace(machine=exact, stationarity=end.stationarity + max(0.0, apart))
+            if end.status != "stationary" or apart <= 0.5 * tol:
+                break
+            angles.settle_kinks(end.machine.W)
+            width = max(KINK, NARROWER * width)
+        else:
+            end = end._replace(status="stalled")
+        angles.width = 0.0
+        return end
+
+    def _exact(self, angles: Pairwise, machine: Machine) -> Machine:
+        """The machine with the F of exact kinks."""
+        width, rounded = angles.width, self.penalty.apart(machine.W)
+        angles.width = 0.0
+        exact = machine.primal - rounded + self.penalty.apart(machine.W)
+        angles.width = width
+        return machine._replace(primal=exact)
+
+
+def _without_angles(
+    problem: Problem,
+    ledger: Ledger,
+    penalty: AnglePenalty,
+    rank: int,
+    fingerprint: Array,
+    max_iter: int,
+    seed: int,
+    n_threads: int,
+    start: Memory | WarmStart | None,
+) -> Solution:
+    """omega = 0: the Crammer-Singer machine itself."""
+    plain = replace(problem, penalty=SquaredNorm())
+    warm = start if isinstance(start, WarmStart) else _classical_start(problem, start)
+    solution = solve(plain, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=warm)
+    penalty.settle(rank, FLOOR * float(np.linalg.norm(solution.machine.W)) / np.sqrt(max(1, rank)))
+    classical = Classical(solution.machine, solution.duals, ledger.dual, 0.0 if ledger.done else ledger.rel_gap)
+    memory = Memory(fingerprint, problem.y, problem.cost, 0.0, classical, solution.machine, solution.duals, 0.0)
+    objectives = tuple(record.primal for record in solution.certificate.history)
+    return solution._replace(notes=Spread(objectives, (smallest_angle(angles_between(solution.machine.W)),), None, memory))
+
+
+def _classical_start(problem: Problem, start: Memory | None) -> WarmStart | None:
+    duals = None if start is None else start.scaled(start.classical.duals, problem.cost)
+    return None if start is None or duals is None else WarmStart(duals, start.classical.machine.b)
+
+
+def _classical(
+    problem: Problem, tol: float, max_iter: int, seed: int, n_threads: int, start: Memory | None
+) -> tuple[Classical, int]:
+    """The Crammer-Singer machine, coarsely, and the row visits it took."""
+    if start is not None and np.array_equal(start.cost, problem.cost):
+        return start.classical, 0
+    plain = replace(problem, penalty=SquaredNorm())
+    ledger = Ledger(max(tol, START_TOL), rounding=plain.rounding_at)
+    near = _classical_start(problem, start)
+    solution = dual_ascent(plain, ledger, max_iter=min(max_iter, START_EPOCHS), seed=seed, n_threads=n_threads, start=near)
+    spent = solution.certificate.n_iter
+    if ledger.dual >= 0.99 * _without_vectors(plain).primal and ledger.tol > tol and spent < max_iter:
+        ledger.tol = tol  # all but W = 0: that is worth a proof
+        again = None if solution.duals is None else WarmStart(solution.duals, solution.machine.b)
+        solution = solve(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
+        spent += solution.certificate.n_iter
+    open_gap = 0.0 if ledger.done else ledger.rel_gap
+    return Classical(solution.machine, solution.duals, ledger.dual, open_gap), spent * problem.n_rows

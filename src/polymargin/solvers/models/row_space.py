@@ -1,0 +1,171 @@
+"""The space of the class vectors of machines with angles, and where their descent starts.
+
+W lives in the span of the training rows, of their differences if the intercept is free: directions that no row knows would
+buy angle for nothing. The loops keep it there: they add multiples of (centred) rows to what they are given.
+
+The start is the Crammer-Singer machine. Its vectors add up to zero, so one singular value is 0 whenever c directions are
+there: a common vector u at right angles to them, added to all, changes no margin and makes it positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import row_norms
+
+from polymargin.penalties.angular import AnglePenalty
+from polymargin.problem import Problem
+from polymargin.solvers.types import Machine
+
+_SPARE = 5  # random directions beyond the number of classes
+_RANK_TOL = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-6}  # relative size of a direction that counts
+_LIFTS = (0.01, 0.1, 0.3, 1.0)  # levels to which small singular values are lifted, of the level without a loss
+_BLOCK = 1024  # rows
+
+Array = NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """What is to be known of the rows: the dimension of their span, up to c + 5, and some of it."""
+
+    basis: Array  # (d, k): random orthonormal directions in the span
+    heading: Array  # (d,): a vector in the span; order, repetition and rotation of the rows do not matter to it
+    fingerprint: Array
+
+
+def look_at_rows(problem: Problem) -> Rows:
+    """A few random mixtures of the rows have the rank of all rows, up to their number."""
+    X, n = problem.X, problem.n_rows
+    count = min(n, problem.n_classes + _SPARE)
+    rng = np.random.default_rng(0)
+    mixtures, total, mean = np.zeros((problem.n_features, count)), np.zeros(count), np.zeros(problem.n_features)
+    for block, cost in _blocks(problem):
+        mixing = rng.standard_normal((block.shape[0], count))
+        mixtures += block.T @ mixing
+        total += mixing.sum(axis=0)
+        mean += block.T @ cost
+    if problem.fit_intercept:  # differences from the first row span the centred rows
+        first = X[[0]].astype(np.float64)
+        mixtures -= np.outer(first.toarray() if sparse.issparse(X) else first, total)
+    U, s, _ = np.linalg.svd(mixtures, full_matrices=False)
+    kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > 0.0)
+    fingerprint = np.array([mixtures[:, 0].sum(), np.abs(mixtures).sum(), n])
+    mean *= float(problem.fit_intercept) / float(problem.cost.sum())
+    return Rows(np.ascontiguousarray(U[:, kept]), _heading(problem, mean), fingerprint)
+
+
+def _heading(problem: Problem, mean: Array) -> Array:
+    """``sum_i u_i |x_i - mean|^2 (x_i - mean)``."""
+    heading = np.zeros(problem.n_features)
+    for block, cost in _blocks(problem):
+        squares = row_norms(block, squared=True) - 2.0 * (block @ mean) + float(mean @ mean)
+        heading += block.T @ (cost * squares) - mean * float(cost @ squares)
+    return heading
+
+
+def _blocks(problem: Problem) -> Iterator[tuple[Any, Array]]:
+    """Some rows at a time in double precision, and their costs."""
+    for start in range(0, problem.n_rows, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        yield problem.X[rows].astype(np.float64, copy=False), problem.cost[rows]
+
+
+def starts(problem: Problem, penalty: AnglePenalty, machine: Machine, rows: Rows) -> Iterator[Machine]:
+    """The Crammer-Singer machine with its common vector, and the same with small singular values lifted to a level."""
+    W = with_common_vector(penalty, machine.W, rows)
+    yield Machine(W, machine.b, problem.primal(W, machine.b))
+    T, r = float(np.vdot(W, W)), penalty.rank
+    level = np.sqrt(penalty.omega * T / (r * (T + penalty.omega)))
+    U, sigma, V = _factors(W, rows.basis, r)
+    for share in _LIFTS:
+        lift = np.maximum(share * level - sigma, 0.0)
+        if lift.any():
+            lifted = W + (U * lift) @ V.T
+            yield Machine(lifted, machine.b, problem.primal(lifted, machine.b))
+
+
+def _factors(W: Array, basis: Array, r: int) -> tuple[Array, Array, Array]:
+    """U (d, r), singular values and V (c, r) of W, with directions of the basis where the rank is short."""
+    U, sigma, Vt = np.linalg.svd(W, full_matrices=False)
+    kept = sigma[:r] > 1e-9 * sigma.max(initial=0.0)
+    short = r - int(kept.sum())
+    U, sigma = U[:, :r][:, kept], np.concatenate([sigma[:r][kept], np.zeros(short)])
+    if short:
+        rest = _outside(basis, U)
+        U = np.hstack([U, np.linalg.svd(rest, full_matrices=False)[0][:, :short]])
+    V = np.linalg.svd(Vt[:r][kept])[2][:r].T if short else Vt[:r].T
+    if short:
+        V[:, : r - short] = Vt[:r][kept].T
+    return U, sigma, V
+
+
+def _outside(basis: Array, U: Array) -> Array:
+    """The basis without its part in the span of the orthonormal U; twice, for rounding."""
+    rest = basis - U @ (U.T @ basis)
+    return np.asarray(rest - U @ (U.T @ rest))
+
+
+def with_common_vector(penalty: AnglePenalty, W: Array, rows: Rows) -> Array:
+    """``W + sqrt(s/c) u 1'`` with u at right angles to W, and the s that minimises the angular penalty."""
+    c = W.shape[1]
+    u = _across(W, rows)
+    if u is None:
+        return W
+    T, omega = float(np.vdot(W, W)), penalty.omega
+    p = c * T + omega * (c - 1)
+    s = 2.0 * omega * T / (p + np.sqrt(p * p + 4.0 * c * omega * T))
+    return np.asarray(W + np.sqrt(s / c) * u[:, None])
+
+
+def _across(W: Array, rows: Rows) -> Array | None:
+    """A unit vector in the span of the rows at right angles to all columns of W, the heading's part if it has one."""
+    U, sigma, _ = np.linalg.svd(W, full_matrices=False)
+    U = U[:, sigma > 1e-7 * sigma.max(initial=0.0)]
+    if U.shape[1] >= rows.basis.shape[1]:
+        return None
+    size = float(np.linalg.norm(rows.heading))
+    candidates = np.column_stack([rows.heading / size, rows.basis]) if size > 0.0 else rows.basis
+    rest = _outside(candidates, U)
+    sizes = np.linalg.norm(rest, axis=0)
+    pick = 0 if size > 0.0 and sizes[0] > 1e-6 else int(sizes.argmax())
+    return np.asarray(rest[:, pick] / sizes[pick]) if sizes[pick] > 1e-6 else None
+
+
+def random_machine(problem: Problem, size: float, rng: np.random.Generator) -> Machine:
+    """A random mixture of the rows, of their differences if the intercept is free, of a given size; no offsets."""
+    W, total = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
+    mean = np.zeros(problem.n_features)
+    for block, _ in _blocks(problem):
+        mixing = rng.standard_normal((block.shape[0], problem.n_classes))
+        W += block.T @ mixing
+        total += mixing.sum(axis=0)
+        mean += np.asarray(block.sum(axis=0)).ravel() / problem.n_rows
+    if problem.fit_intercept:
+        W -= np.outer(mean, total)
+    W *= size / max(float(np.linalg.norm(W)), 1e-300)
+    b = np.zeros(problem.n_classes)
+    if problem.fit_intercept:
+        b -= mean @ W
+    return Machine(W, b, np.inf)
+
+
+def canonical(machine: Machine, rows: Rows) -> Machine:
+    """The same machine with its common vector turned to the heading.
+
+    The part of ``mean_k w_k`` at right angles to all differences of class vectors may point anywhere in the span: no margin
+    and no angle depends on it. So that equal problems have equal scores, it points to where the heading does.
+    """
+    W, b, primal = machine
+    mean = W.mean(axis=1)
+    V = W - mean[:, None]
+    u = _across(V, rows)
+    if u is None:
+        return machine
+    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
+    part = _outside(mean[:, None], U[:, sigma > 1e-7 * sigma.max(initial=0.0)])[:, 0]
+    turned = float(np.linalg.norm(part)) * u - part
+    return Machine(np.ascontiguousarray(W + turned[:, None]), b, primal)

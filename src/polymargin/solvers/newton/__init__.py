@@ -1,0 +1,1 @@
+"""Newton's method where ascent crawls: augmented Lagrangians, active sets, smooth losses."""

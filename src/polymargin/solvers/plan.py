@@ -1,0 +1,141 @@
+"""Which solver for which problem.
+
+Dual ascent starts every problem and ends almost all of them. On badly conditioned data (columns far from zero without an
+intercept, very large C) it can crawl. If the Newton system of an interior point is small, that ends the fit in a few steps;
+if few duals are free (wide data), Newton's method with multipliers does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import sparse
+
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart, sparse_duals
+
+_LARGEST_SYSTEM = 1500  # unknowns of the Newton system
+LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
+_NEWTON_STEPS = 20  # what an interior point usually takes
+_FEW_EPOCHS = 20  # to see that a warm start is good enough
+_PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
+
+
+def solve(
+    problem: Problem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    start: WarmStart | None = None,
+) -> Solution:
+    """Solves `problem` to ``ledger.tol`` with the method that suits its size and the tolerance."""
+    patience = min(max_iter, interior_point_patience(problem))
+    if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
+        patience = min(patience, _FEW_EPOCHS)
+    pace = Pace(problem, ledger, max_iter)
+    solution = dual_ascent(
+        problem, ledger, max_iter=patience, seed=seed, n_threads=n_threads, start=start, gives_up=pace.gives_up
+    )
+    left = max_iter - solution.certificate.n_iter
+    if ledger.done or left <= 0:
+        return solution
+    if _has_interior_point(problem):
+        return _finish_with_interior_point(problem, ledger, left, solution)
+    from polymargin.solvers.newton.augmented import finish_with_newton
+
+    def ascend(start: WarmStart, max_iter: int) -> Solution:
+        return dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+
+    return finish_with_newton(problem, ledger, left, solution, ascend)
+
+
+class Pace:
+    """Whether ascent will get there: extrapolates the logarithm of the relative gap.
+
+    It is given up if it would take more epochs than are left, or than another method costs.
+    """
+
+    def __init__(self, problem: Problem, ledger: Ledger, max_iter: int):
+        self._problem, self._ledger, self._max_iter = problem, ledger, max_iter
+        self._seen: tuple[int, float] | None = None
+
+    def gives_up(self, epochs: int, duals: Callable[[], SparseDuals]) -> bool:
+        before, now = self._seen, (epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if before is not None and epochs - before[0] < _SPAN:
+            return False
+        self._seen = now
+        if before is None or epochs < _PATIENCE:
+            return False
+        rate = (before[1] - now[1]) / (epochs - before[0])
+        needed = now[1] / rate if rate > 0.0 else np.inf
+        price = self._price(duals())
+        return bool(np.isfinite(price) and needed > min(self._max_iter - epochs, price))
+
+    def _price(self, duals: SparseDuals) -> float:
+        """Of the other method, in epochs."""
+        if _has_interior_point(self._problem):
+            return float(interior_point_patience(self._problem))
+        from polymargin.solvers.newton.augmented import price_of_newton
+
+        return price_of_newton(self._problem, duals) / _flops_of_epoch(self._problem)
+
+
+def interior_point_patience(problem: Problem, solves: int = 1) -> int:
+    """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
+    if not _has_interior_point(problem):
+        return np.iinfo(np.int32).max
+    n, c = problem.n_rows, problem.n_classes
+    unknowns = (min(n, problem.n_features) + 1) * c
+    newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
+    return _PATIENCE + int(solves * _NEWTON_STEPS * newton_step / _flops_of_epoch(problem))
+
+
+def _flops_of_epoch(problem: Problem) -> float:
+    entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    return 4.0 * max(1, entries) * problem.n_classes
+
+
+def interior_points_fit(problem: Problem) -> bool:
+    """Whether the dense arrays of an interior point are small enough."""
+    n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
+    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
+
+
+def _has_interior_point(problem: Problem) -> bool:
+    return bool(problem.loss.interior_block) and interior_points_fit(problem)
+
+
+def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    from polymargin.solvers.interior.central_path import interior_point
+
+    n_iter = so_far.certificate.n_iter
+    ledger.at_hand = lambda: so_far.machine
+
+    def note(primal: float, dual: float) -> None:
+        """Bounds only: the values are those of coordinates that are rounded on the way back to X."""
+        nonlocal n_iter
+        n_iter += 1
+        ledger.add(np.inf, dual, n_iter)
+
+    result = interior_point(
+        problem.X.astype(np.float64, copy=False),
+        problem.y.astype(np.intp),
+        problem.cost,
+        problem.n_classes,
+        str(problem.loss.interior_block),
+        fit_intercept=problem.fit_intercept,
+        tol=ledger.tol,
+        max_iter=max_iter,
+        on_iteration=note,
+    )
+    n_iter = so_far.certificate.n_iter + result.n_iter
+    ledger.add(result.primal, result.dual, n_iter)
+    certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
+    if not result.primal < so_far.machine.primal:
+        return so_far._replace(certificate=certificate, crawled=True)
+    return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
