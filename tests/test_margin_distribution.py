@@ -20,7 +20,7 @@ from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import WarmStart
+from polymargin.solvers import Start
 from polymargin.solvers.ascent import band as band_ascent
 from polymargin.solvers.models import rival_rounds as band_rounds
 from polymargin.solvers.models import rival_starts as band_starts
@@ -177,7 +177,7 @@ def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
         # the signed duals make the machine, and start the native loop at it
         support, tau = problem.signed_duals(duals)
         np.testing.assert_allclose(X[support].T @ tau, machine.W, atol=1e-5 * abs(machine.W).max())
-        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), WarmStart(duals, machine.b))
+        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), Start(duals, machine.b))
         assert ascent.look().dual == pytest.approx(optimum, rel=1e-5)
 
 
@@ -691,7 +691,7 @@ def test_restless_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, m
     assert certificate.status == "stationary" and certificate.rel_gap <= tol
     assert (np.diff(found.rounds) < 0.0).all() and found.rounds[-1] == machine.primal
     assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-9)
-    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), WarmStart(found.duals, machine.b))
+    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), Start(found.duals, machine.b))
     assert ascent.look().stated == pytest.approx(machine.primal, rel=1e-9)
     ascent.relinearise()
     gain = machine.primal - band_ascent.solve_step(ascent, 0.1 * tol).dual

@@ -21,7 +21,8 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.cut import best_cut, label_sets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.solvers.ascent.labels import label_ascent, open_loop
+from polymargin.solvers.ascent.labels import label_ascent
+from polymargin.solvers.ascent.loops import open_label_loop
 from polymargin.solvers.models.majorisation import majorisation
 
 TIGHT = {"tol": 1e-8, "random_state": 0}
@@ -204,7 +205,7 @@ def test_the_native_loop_is_what_its_duals_say(form, kind, storage):
     X = problem.X
     if storage == "csr":
         problem = replace(problem, X=sp.csr_array(X))
-    loop, means = open_loop(problem, 0)
+    loop, means = open_label_loop(problem, 0)
     loop.move_centre(np.array([0.3, -0.5, 0.7]))
     last = -np.inf
     for _ in range(3):

@@ -22,7 +22,7 @@ from polymargin.solvers.ascent.shifted import Tangent, solve_by_newton, solve_ex
 from polymargin.solvers.newton import augmented as multiplier_newton
 from polymargin.solvers.newton.polytopes import Boxes, Simplices
 from polymargin.solvers.plan import solve
-from polymargin.solvers.types import Machine, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, SparseDuals, Start
 
 BOTH = {"crammer_singer": crammer_singer, "weston_watkins": weston_watkins}
 MACHINES = {CrammerSingerSVC: "crammer_singer", WestonWatkinsSVC: "weston_watkins"}
@@ -142,7 +142,7 @@ def test_a_warm_start_beside_such_a_fit_goes_on_from_it(hard):
         if fits:
             last = fits[0]
             scaled = last.duals._replace(values=1.1 * last.duals.values)
-            start = WarmStart(scaled, last.machine.b, crawled=last.crawled)
+            start = Start(scaled, last.machine.b, crawled=last.crawled)
         fits.append(solve(problem, ledger, max_iter=1000, seed=0, start=start))
     assert all(one.certificate.status == "optimal" and one.crawled for one in fits)
     assert fits[1].certificate.n_iter < 0.5 * fits[0].certificate.n_iter

@@ -21,7 +21,7 @@ from polymargin.estimators.returned import as_returned, solve_near_zero, solver_
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, SparseDuals, WarmStart, solve
+from polymargin.solvers import Solution, SparseDuals, Start, solve
 
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
     from polymargin.estimators.expansion import Expansion
@@ -324,7 +324,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             return None
         scaled = duals._replace(values=duals.values * (problem.cost / last.cost)[duals.rows])
         # where ascent crawled it would crawl again, unless the costs have fallen
-        return WarmStart(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
+        return Start(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
 from polymargin.problem import Problem
-from polymargin.solvers import Machine, Solution, WarmStart
+from polymargin.solvers import Machine, Solution, Start
 
 CANDIDATES = (2.0, 1.8, 1.5, 1.33, 1.1)
 _FOLDS = 3
@@ -48,13 +48,13 @@ def _machines(
     problem: Problem, solve: Callable[..., Solution], tol: float, settings: dict[str, int]
 ) -> Iterator[tuple[float, Machine]]:
     """A machine for every candidate, each started from the one before."""
-    start: WarmStart | None = None
+    start: Start | None = None
     for p in CANDIDATES:
         machine = replace(problem, penalty=BlockNorm(p))
         solution = solve(machine, Ledger(tol, rounding=machine.rounding_at), start=start, **settings)
         yield p, solution.machine
         if solution.duals is not None:
-            start = WarmStart(solution.duals, solution.start_b, solution.scales)
+            start = Start(solution.duals, solution.start_b, solution.scales)
 
 
 def stratified_folds(y: NDArray[np.int32], seed: int) -> NDArray[np.int64]:

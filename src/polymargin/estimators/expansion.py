@@ -14,7 +14,7 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.returned import negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
-from polymargin.solvers import Machine, Solution, SparseDuals, WarmStart
+from polymargin.solvers import Machine, Solution, SparseDuals, Start
 
 _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
@@ -60,7 +60,7 @@ def solve_by_kernel_dual(
     tol: float,
     representative: Callable[[Array], Array],
     max_iter: int,
-    start: WarmStart | None,
+    start: Start | None,
     seed: int,
     **settings: Any,
 ) -> tuple[Solution, Expansion]:
@@ -79,7 +79,7 @@ def solve_by_kernel_dual(
         with suppress(MemoryError):
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
-            start = WarmStart(found.duals, found.b)
+            start = Start(found.duals, found.b)
             ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
             settings |= {"tol": tol, "representative": representative, "max_iter": left, "start": start, "seed": seed}
             solution, expansion = solve_and_expand(solve, mapped, ledger, mapping, rows, **settings)
@@ -101,7 +101,7 @@ def solve_and_expand(
     tol: float,
     representative: Callable[[Array], Array],
     max_iter: int,
-    start: WarmStart | None,
+    start: Start | None,
     **settings: Any,
 ) -> tuple[Solution, Expansion]:
     """Solves in feature space and expands the machine in as few rows as keep the promise of `tol`.
@@ -129,7 +129,7 @@ def solve_and_expand(
         )
         if sparse_enough or duals is None or not ledger.done or left <= 0:
             break
-        start = WarmStart(duals, solution.start_b, solution.scales)
+        start = Start(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
         expansion = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)

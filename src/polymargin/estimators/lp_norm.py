@@ -16,7 +16,7 @@ from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSinge
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, WarmStart, solve
+from polymargin.solvers import Solution, Start, solve
 
 _LOSSES: dict[str, type[ScoreLoss]] = {"hinge": CrammerSingerHinge, "squared_hinge": SquaredCrammerSingerHinge}
 _ATTRIBUTES = ATTRIBUTES.replace(" They add up to zero.\n    class_offsets_", "\n    class_offsets_")
@@ -157,7 +157,7 @@ class LpNormSVC(MarginClassifier):
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
         return _solve_block_norm(problem, ledger, **settings)
 
-    def _warm_start(self, problem: Problem) -> WarmStart | None:
+    def _warm_start(self, problem: Problem) -> Start | None:
         start = super()._warm_start(problem)
         if start is None or self._warm.of[0] != self.loss:  # the duals of one loss need not be feasible for another
             return None

@@ -15,7 +15,8 @@ from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
 from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances, Penalty
 from polymargin.problem import Problem
-from polymargin.solvers import Solution, WarmStart
+from polymargin.solvers import Solution, Start
+from polymargin.solvers.types import NO_DUALS, sparse_duals
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
 LARGEST_P = 1000  # of finite ones
@@ -190,7 +191,7 @@ class M3SVC(MarginClassifier):
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
         start = settings["start"]
-        if isinstance(start, WarmStart):  # of the kernel expansion, which asks again for a tighter tolerance
+        if start is not None and not start.W.size:  # of the kernel expansion, which asks again for a tighter tolerance
             start = None
         if problem.loss.smooth:
             from polymargin.solvers.newton.smooth import primal_newton
@@ -210,15 +211,11 @@ class M3SVC(MarginClassifier):
         if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
-            from polymargin.solvers.types import PrimalStart
-
-            return PrimalStart(last["W"], last["b"] if problem.fit_intercept else np.zeros(problem.n_classes))
+            return Start(NO_DUALS, last["b"] if problem.fit_intercept else np.zeros(problem.n_classes), W=last["W"])
         A, cost = last.get("A"), last["cost"]
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
-        from polymargin.solvers.types import PairStart
-
-        return PairStart(last["W"], last["b"], A * (problem.cost / cost)[:, None])
+        return Start(sparse_duals(A * (problem.cost / cost)[:, None]), last["b"], W=last["W"])
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         W, b = solution.machine.W, solution.machine.b

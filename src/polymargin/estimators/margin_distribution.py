@@ -16,7 +16,7 @@ from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
 from polymargin.shift import towards_zero
-from polymargin.solvers import Solution, WarmStart
+from polymargin.solvers import Solution, Start
 
 RELAXATIONS = ("cccp", "paper")
 _PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
@@ -190,7 +190,7 @@ class MarginDistributionSVC(MarginClassifier):
             scores = _mean_row(problem.X) @ solution.machine.W + solution.machine.b
             self._warm = self._warm._replace(of=(self.relaxation, scores))
 
-    def _warm_start(self, problem: Problem) -> WarmStart | None:
+    def _warm_start(self, problem: Problem) -> Start | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
         last: Warm | None = vars(self).get("_warm")
         if last is None or last.of[0] != self.relaxation:
@@ -199,7 +199,7 @@ class MarginDistributionSVC(MarginClassifier):
             return None
         if (last.duals.classes == problem.y[last.duals.rows]).any():
             return None
-        return WarmStart(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept else last.b)
+        return Start(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept else last.b)
 
     def _offsets_of_start(self, problem: Problem, last: Warm) -> NDArray[np.float64]:
         """Within the tolerance the duals make another W than the machine's: the mean row is to have the same scores."""

@@ -18,7 +18,7 @@ from polymargin.estimators import label_targets
 from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Targets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.solvers import Solution, SparseDuals, WarmStart
+from polymargin.solvers import Solution, SparseDuals, Start
 
 _DEFAULT_ALPHA = 0.5
 
@@ -272,7 +272,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     # ---- storing ----------------------------------------------------------------------------------------------------
 
-    def _warm_start(self, problem: LabelProblem) -> WarmStart | None:  # type: ignore[override]
+    def _warm_start(self, problem: LabelProblem) -> Start | None:  # type: ignore[override]
         last: Any = vars(self).get("_warm")
         if last is None:
             return None
@@ -281,7 +281,7 @@ class OneVsNoneSVC(MarginClassifier):
         if not same or len(b) != problem.n_classes:
             return None
         duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
-        return WarmStart(duals, b)
+        return Start(duals, b)
 
     def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
         if solution.duals is not None:  # all solvers have them, unless they are interrupted

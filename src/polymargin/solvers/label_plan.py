@@ -7,7 +7,7 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.ascent.labels import label_ascent
-from polymargin.solvers.types import Solution, WarmStart
+from polymargin.solvers.types import Solution, Start
 
 _LARGEST_STEP = 2e10  # operations of one interior-point step
 _LARGEST_ARRAYS = 8_000_000  # numbers it holds: 64 MB
@@ -23,7 +23,7 @@ def solve_labels(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
 ) -> Solution:
     """Solves `problem` to ``ledger.tol``."""
     patience = min(max_iter, _patience(problem))

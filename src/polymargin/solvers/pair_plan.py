@@ -14,7 +14,7 @@ from polymargin.solvers.interior.pair_iterate import Array, PairIterate, solutio
 from polymargin.solvers.interior.pairwise import hinge_path
 from polymargin.solvers.interior.systems import LARGEST_MATRIX
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import PairStart, Solution
+from polymargin.solvers.types import Solution, Start
 
 _FEW_OPERATIONS = 1e9  # of a whole fit by interior points
 _EXACT = 1e-6  # a tolerance below is for them if they are so cheap: they leave W exact to rounding
@@ -23,7 +23,7 @@ _FEW_EPOCHS = 100  # before such cheap ones take over
 
 
 def solve_pairs(
-    problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None = None
+    problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, start: Start | None = None
 ) -> tuple[Solution, Array]:
     """Dual ascent for distances with a finite power; interior points for small exact fits and for all other penalties.
 
@@ -34,7 +34,7 @@ def solve_pairs(
 
 
 def _solve_pairs(
-    problem: Problem, ledger: Ledger, max_iter: int, seed: int, start: PairStart | None
+    problem: Problem, ledger: Ledger, max_iter: int, seed: int, start: Start | None
 ) -> tuple[Solution, Array]:
     used, small = 0, _is_small(problem)
     now: PairIterate | None = None

@@ -15,7 +15,7 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart, sparse_duals
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
 LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
@@ -31,7 +31,7 @@ def solve(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
 ) -> Solution:
     """Solves `problem` to ``ledger.tol`` with the method that suits its size and the tolerance."""
     patience = min(max_iter, interior_point_patience(problem))
@@ -48,7 +48,7 @@ def solve(
         return _finish_with_interior_point(problem, ledger, left, solution)
     from polymargin.solvers.newton.augmented import finish_with_newton
 
-    def ascend(start: WarmStart, max_iter: int) -> Solution:
+    def ascend(start: Start, max_iter: int) -> Solution:
         return dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
 
     return finish_with_newton(problem, ledger, left, solution, ascend)

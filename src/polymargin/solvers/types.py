@@ -69,28 +69,21 @@ class Solution(NamedTuple):
         return self.machine.b if self.inner_b is None else self.inner_b
 
 
-class WarmStart(NamedTuple):
-    """Feasible duals and offsets to start from, class scales of machines that have them, whether ascent crawled there."""
+NO_DUALS = SparseDuals(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0))
+
+
+class Start(NamedTuple):
+    """Where a fit starts: offsets, and what else an earlier one left.
+
+    Methods on duals ask for feasible ones, those on class vectors for W; what is missing is empty. `scales` are the class
+    scales of machines that have them; `crawled` says that dual ascent did not get there.
+    """
 
     duals: SparseDuals
     b: Array
     scales: Array | None = None
     crawled: bool = False
-
-
-class PairStart(NamedTuple):
-    """Where to start: class vectors, offsets and the multipliers of the pairs."""
-
-    W: Array
-    b: Array
-    A: Array
-
-
-class PrimalStart(NamedTuple):
-    """Class vectors and offsets to start from."""
-
-    W: Array
-    b: Array
+    W: Array = np.empty((0, 0))
 
 
 def sparse_duals(a: np.ndarray) -> SparseDuals:

@@ -7,21 +7,19 @@ Its native loop is ``_core/margin_distribution_loop.hpp``; on data with few feat
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from polymargin._core import native
-from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
+from polymargin.solvers.ascent.loops import open_band_loop
 from polymargin.solvers.bounds import balancing_factors
 from polymargin.solvers.newton import proximal as proximal_newton
 from polymargin.solvers.newton.proximal import Point, ProximalNewton
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, SparseDuals, Start
 
 Array = NDArray[np.float64]
 
@@ -52,7 +50,7 @@ class Seen(NamedTuple):
     dual: float
 
 
-def open_ascent(problem: Problem, settings: Settings, start: WarmStart | None = None, frozen: bool = False) -> Ascent:
+def open_ascent(problem: Problem, settings: Settings, start: Start | None = None, frozen: bool = False) -> Ascent:
     kind = ProximalAscent if problem.fit_intercept else Ascent
     return kind(problem, settings, start, frozen)
 
@@ -78,8 +76,10 @@ def solve_step(ascent: Ascent, tol: float) -> Seen:
 class Ascent:
     """The native loop without an intercept."""
 
-    def __init__(self, problem: Problem, settings: Settings, start: WarmStart | None, frozen: bool):
-        self.loop = _open_loop(problem, settings.seed, frozen)
+    def __init__(self, problem: Problem, settings: Settings, start: Start | None, frozen: bool):
+        # rows with small violations wait their turn, where coordinate ascent does most of the work
+        waiting = not is_small(problem) and not proximal_newton.factorises(problem)
+        self.loop = open_band_loop(problem, settings.seed, frozen, waiting)
         self.budget = settings.budget
         self.spent = 0  # visits of other loops that count too
         self._phase_end = _NEVER
@@ -258,18 +258,3 @@ class ProximalAscent(Ascent):
 def _best_multiple(linear: float, quadratic: float) -> float:
     """The t >= 0 that maximises ``t linear - t^2 quadratic``."""
     return 0.5 * linear / quadratic if linear > 0.0 and quadratic > 0.0 else 0.0
-
-
-def _open_loop(problem: Problem, seed: int, frozen: bool) -> Any:
-    loss = problem.loss
-    if not isinstance(loss, MarginDistributionLoss) or not problem.penalty.identity_hessian:
-        raise TypeError(
-            f"concave-convex rounds need the margin distribution loss and the penalty 1/2 |W|^2; got the loss "
-            f"'{loss.name}' with the penalty '{problem.penalty.name}'"
-        )
-    X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, loss.theta, loss.mu, frozen)
-    if not sparse.issparse(X):
-        # rows with small violations wait their turn, where coordinate ascent does most of the work
-        waiting = not is_small(problem) and not proximal_newton.factorises(problem)
-        return native.dense_margin_distribution(X, *rest, waiting, seed)
-    return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)

@@ -24,13 +24,14 @@ from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import half_square
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import Watch, machine_of, native_loop
+from polymargin.solvers.ascent.driver import Watch, machine_of
+from polymargin.solvers.ascent.loops import open_scaled_loop
 from polymargin.solvers.bounds import balancing_factors, best_multiple
 from polymargin.solvers.newton.augmented import finish_with_newton
 from polymargin.solvers.plan import Pace, interior_point_patience
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ def solve_class_weighted(problem: Problem, ledger: Ledger, *, max_iter: int, **s
         return solution
     if not small:
 
-        def ascend(start: WarmStart, epochs: int) -> Solution:
+        def ascend(start: Start, epochs: int) -> Solution:
             return class_weighted_ascent(problem, ledger, max_iter=epochs, **{**settings, "start": start})
 
         return finish_with_newton(problem, ledger, left, solution, ascend)
@@ -70,7 +71,7 @@ def class_weighted_ascent(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
     gives_up: Watch | None = None,
 ) -> Solution:
     """Climbs until ``ledger.tol`` is certified, ``max_iter`` epochs are used up or `gives_up` says so."""
@@ -84,8 +85,8 @@ def class_weighted_ascent(
 class _Ascent:
     """The native loop, its class scales and the centre of a free intercept."""
 
-    def __init__(self, problem: Problem, seed: int, n_threads: int, start: WarmStart | None):
-        self.loop = _open_loop(problem, seed)
+    def __init__(self, problem: Problem, seed: int, n_threads: int, start: Start | None):
+        self.loop = open_scaled_loop(problem, seed)
         assert isinstance(problem.penalty, BlockNorm)
         self.problem, self.penalty, self.n_threads = problem, problem.penalty, n_threads
         self.free_intercept = problem.fit_intercept
@@ -176,13 +177,3 @@ class _Ascent:
             return duals
         factors, t, _, _ = self._balanced()
         return duals.times(t * factors, self.problem.y)
-
-
-def _open_loop(problem: Problem, seed: int) -> Any:
-    name = problem.loss.scaled_row_problem
-    if name is None or not isinstance(problem.penalty, BlockNorm):
-        raise TypeError(
-            f"class-weighted ascent needs a loss with a scaled row sub-problem and a block norm; got the loss "
-            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
-        )
-    return native_loop(name, problem.X, problem, seed)

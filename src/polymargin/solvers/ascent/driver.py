@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
+from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.bounds import balancing_factors, best_multiple
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
 
@@ -42,7 +41,7 @@ def dual_ascent(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
     gives_up: Watch | None = None,
 ) -> Solution:
     """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up.
@@ -72,27 +71,6 @@ def machine_of(problem: Problem, loop: Any) -> Machine:
     return Machine(W, b, problem.primal(W, b))
 
 
-def open_loop(problem: Problem, seed: int) -> Any:
-    """The native loop for this problem's storage and loss."""
-    if problem.loss.row_problem is None or not problem.penalty.identity_hessian:
-        raise TypeError(
-            f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
-            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
-        )
-    return native_loop(problem.loss.row_problem, problem.X, problem, seed)
-
-
-def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> Any:
-    """The native loop of a row problem on rows X with the targets and costs of `problem`.
-
-    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
-    """
-    arguments = (problem.y, problem.cost, problem.n_classes)
-    if not sparse.issparse(X):
-        return native.dense(name, X, *arguments, waiting, seed)
-    return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
-
-
 class _Run(NamedTuple):
     """What both ways to ascend are given; `enough` says that the budget is spent or ascent given up."""
 
@@ -101,7 +79,7 @@ class _Run(NamedTuple):
     ledger: Ledger
     budget: int  # visits of rows
     n_threads: int
-    start: WarmStart | None
+    start: Start | None
     enough: Callable[[], bool]
 
 

@@ -28,7 +28,7 @@ from polymargin.certificate import Certificate, Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
 from polymargin.solvers.bounds import balancing_factors
-from polymargin.solvers.types import SparseDuals, WarmStart, sparse_duals
+from polymargin.solvers.types import SparseDuals, Start, sparse_duals
 
 if TYPE_CHECKING:
     from polymargin.features import KernelMap
@@ -54,7 +54,7 @@ class KernelSolution(NamedTuple):
 
 
 def kernel_dual(
-    problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, seed: int, start: WarmStart | None = None
+    problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, seed: int, start: Start | None = None
 ) -> KernelSolution:
     """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
     state = _State(problem, mapping, seed, start)
@@ -91,7 +91,7 @@ def kernel_dual(
 class _State:
     """The iterate: duals a (n, c), scores S (c, n), offsets b, and the gaps of all rows."""
 
-    def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: WarmStart | None):
+    def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: Start | None):
         n, c = problem.n_rows, problem.n_classes
         self.name = str(problem.loss.row_problem)
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
@@ -106,7 +106,7 @@ class _State:
             self._start_from(start)
         self._look()
 
-    def _start_from(self, start: WarmStart) -> None:
+    def _start_from(self, start: Start) -> None:
         self.a[:] = start.duals.dense(len(self.b))
         if self.intercept:
             self.b[:] = start.b

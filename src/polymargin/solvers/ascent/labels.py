@@ -6,17 +6,13 @@ and the true gap.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy import sparse
 
-from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
+from polymargin.solvers.ascent.loops import open_label_loop
 from polymargin.solvers.progress import Anderson
-from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a second look
 _LONG = 1e4  # rows that are not scaled: the loop's own loss is not relied on
@@ -31,10 +27,10 @@ def label_ascent(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
 ) -> Solution:
     """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up."""
-    loop, means = open_loop(problem, seed)
+    loop, means = open_label_loop(problem, seed)
     n, budget = problem.n_rows, max_iter * problem.n_rows
     best: Machine | None = None
 
@@ -75,28 +71,3 @@ def label_ascent(
         loop.restore()
     duals = SparseDuals(problem.y.starts, problem.y.labels, problem.repaired(loop.duals()))
     return Solution(best, duals, ledger.close(max(1, min(max_iter, -(-loop.visits // n)))))
-
-
-def open_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
-    """The native loop for this problem's storage, and the column means it centres with.
-
-    A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the pairs' curvatures well conditioned.
-    """
-    means, mean_square = centre_and_spread(problem.X)
-    coupling = problem.penalty.coupling(problem.n_classes)
-    labels = native.LabelArrays(
-        *problem.y[:2],
-        problem.y.signs,
-        problem.cost,
-        means,
-        scale=coupling.scale,
-        common=coupling.common,
-        slack=0.0 if problem.gamma_b is None else 0.5 / problem.gamma_b,
-        inverse_rho=0.2 * coupling.scale * mean_square if mean_square > 0.0 else 1.0,
-        n_labels=problem.n_classes,
-        seed=seed,
-    )
-    X = problem.X
-    if sparse.issparse(X):
-        return native.open_labels(X.data, X.indices, X.indptr, X.shape[1], labels), means
-    return native.open_labels(X, labels), means

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.penalties.pairwise import PairwiseDistances, pair_indices
-from polymargin.solvers.ascent.driver import native_loop
+from polymargin.solvers.ascent.loops import native_loop
 from polymargin.solvers.interior.pair_iterate import PairIterate
 from polymargin.solvers.newton.active_set import newton_on_pairs
 from polymargin.solvers.progress import Anderson
-from polymargin.solvers.types import PairStart, sparse_duals
+from polymargin.solvers.types import Start, sparse_duals
 
 Array = NDArray[np.float64]
 
@@ -83,12 +83,12 @@ def suits(problem: Any) -> bool:
     return isinstance(problem.penalty, PairwiseDistances) and bool(np.isfinite(problem.penalty.p))
 
 
-def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: PairStart | None) -> int:
+def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: Start | None) -> int:
     """Climbs until ``ledger.tol`` is certified or it no longer helps; returns the epochs used."""
     if start is not None:  # it may be good enough as it is
         now.V = now.design.unknowns(start.W, start.b)
         now.S = now.design.scores(now.V)
-        now.A = np.minimum(start.A, now.cost[:, None])
+        now.A = np.minimum(start.duals.dense(now.A.shape[1]), now.cost[:, None])
         now.certify(ledger, now.problem.penalty.model(now.V[: now.design.r], 0.0), 1)
         if ledger.done:
             return 1
@@ -100,7 +100,7 @@ def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, see
 class _Ascent:
     """The native loop, its metric and the centre of the intercept."""
 
-    def __init__(self, now: PairIterate, seed: int, start: PairStart | None):
+    def __init__(self, now: PairIterate, seed: int, start: Start | None):
         self.now, self.seed, self._visits, self._gap_of_newton = now, seed, 0, np.inf
         self._pairs = np.empty(0, dtype=np.intp)
         if start is None:
@@ -113,7 +113,7 @@ class _Ascent:
         self._inverse_rho = 0.2 * square if square > 0.0 else 1.0
         self._open()
         if start is not None:
-            self._load(start.A, start.b)
+            self._load(start.duals.dense(now.A.shape[1]), start.b)
 
     @property
     def visits(self) -> int:

@@ -26,7 +26,7 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import open_loop
+from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.bounds import balancing_factors
 from polymargin.solvers.newton.augmented import multiplier_newton
 from polymargin.solvers.progress import Anderson

@@ -25,7 +25,7 @@ from polymargin.solvers.interior.pair_iterate import PairIterate, solution_of, w
 from polymargin.solvers.interior.systems import LARGEST_MATRIX, NewtonSystem, StarCurvature, assembled
 from polymargin.solvers.newton.smooth import stacked_gradient
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import PairStart, Solution
+from polymargin.solvers.types import Solution, Start
 
 Array = NDArray[np.float64]
 
@@ -75,10 +75,10 @@ class _Interior(PairIterate):
         share = np.clip(slope / margins if margins > 0.0 else 0.5, 1e-3, 0.5)
         self._start_pairs(np.broadcast_to((share * self.cost)[:, None], self.S.shape))
 
-    def start_warm(self, start: PairStart, V: Array) -> None:
+    def start_warm(self, start: Start, V: Array) -> None:
         self.V = V
         self.S = self.design.scores(V)
-        self.A[:] = start.A
+        self.A[:] = start.duals.dense(self.A.shape[1])
 
     def push_inside(self, share: float) -> None:
         """Warm multipliers away from their bounds."""
@@ -112,7 +112,7 @@ class _Interior(PairIterate):
         return self.problem.penalty.model(W, self.blur) if self.largest is None else self.largest.model(W)
 
 
-def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: PairStart | None = None) -> tuple[Solution, Array]:
+def hinge_path(problem: Problem, ledger: Ledger, *, max_iter: int, start: Start | None = None) -> tuple[Solution, Array]:
     """Solves `problem` until ``ledger.tol`` is certified; also returns the multipliers (n, c) of the end."""
     used, warm = 0, None
     if start is not None:
@@ -134,7 +134,7 @@ def _worth_rotating(problem: Problem) -> bool:
     return not sparse.issparse(problem.X) or (problem.n_rows + 1) * problem.n_classes <= LARGEST_MATRIX
 
 
-def _follow_warm(now: _Interior, start: PairStart, ledger: Ledger, max_iter: int) -> tuple[str, int]:
+def _follow_warm(now: _Interior, start: Start, ledger: Ledger, max_iter: int) -> tuple[str, int]:
     """From an earlier fit; if that leads nowhere, the caller starts again."""
     design = now.design
     V = design.unknowns(start.W, start.b)

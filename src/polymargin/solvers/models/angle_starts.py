@@ -75,7 +75,7 @@ class Memory(NamedTuple):
         return duals._replace(values=duals.values * np.repeat(cost / self.cost, np.diff(duals.starts)))
 
 
-class Start(NamedTuple):
+class Outset(NamedTuple):
     """Where the descent starts: duals and theta that suit the machine, and multipliers of kinks, if they are known."""
 
     machine: Machine
@@ -100,7 +100,7 @@ class Starts:
         self.seed, self.n_threads, self.tol = settings
         self.known = self._known(rows)
 
-    def best(self, n_starts: int, max_passes: int) -> tuple[Start, int]:
+    def best(self, n_starts: int, max_passes: int) -> tuple[Outset, int]:
         """The best start, and the passes over the rows that it took; each path may take a part of `max_passes`."""
         best, spent, most = self.known, 0, int(_SHARE * max_passes)
         if most and self._path_pays():
@@ -113,15 +113,15 @@ class Starts:
                 best, spent = path, passes
         return best, spent
 
-    def _known(self, rows: Rows) -> Start:
+    def _known(self, rows: Rows) -> Outset:
         """The best machine without a path."""
         problem, memory = self.problem, self.memory
         best = min(starts(problem, self.penalty, self.classical.machine, rows), key=lambda machine: machine.primal)
         if memory is not None:
             last = self._with_primal(memory.machine)
             if last.primal <= best.primal:
-                return Start(last, memory.scaled(memory.duals, problem.cost), memory.theta)
-        return Start(best, self.classical.duals, first_theta(self.penalty, best))
+                return Outset(last, memory.scaled(memory.duals, problem.cost), memory.theta)
+        return Outset(best, self.classical.duals, first_theta(self.penalty, best))
 
     def _path_pays(self) -> bool:
         primal, bound = _primal(self.known), self.classical.bound + self.penalty.least
@@ -130,7 +130,7 @@ class Starts:
             weight *= unit_of_width(self.problem, self.penalty, primal)
         return weight >= HEAVY * self.classical.size and primal - bound > WORTH * (primal - self.penalty.least)
 
-    def _path(self, most: int) -> tuple[Start, int]:
+    def _path(self, most: int) -> tuple[Outset, int]:
         omega, size, memory = self.penalty.omega, self._lightest(), self.memory
         if unit_of_width(self.problem, self.penalty, _primal(self.known)) < HARD:
             return self._climb(most)
@@ -147,18 +147,18 @@ class Starts:
         size = float(np.sqrt(self.classical.size)) or 1.0
         return Begin(self._with_primal(random_machine(self.problem, size, rng)), self.penalty.omega)
 
-    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Start, int]:
+    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Outset, int]:
         machine, duals, multipliers, passes = follow(self.problem, self.penalty, begins, widths, most, self.tol)
-        return Start(machine, duals, first_theta(self.penalty, machine), multipliers), passes
+        return Outset(machine, duals, first_theta(self.penalty, machine), multipliers), passes
 
-    def _climb(self, most: int) -> tuple[Start, int]:
+    def _climb(self, most: int) -> tuple[Outset, int]:
         n, omega, visits = self.problem.n_rows, self._lightest(), 0
         machine, duals = self.known.machine, self.known.duals
         while omega < self.penalty.omega / CLIMB_GROWTH and visits < most * n:
             end = self._descent(omega, machine, duals, most * n - visits)
             machine, duals, visits, omega = end.machine, end.duals, visits + end.visits, CLIMB_GROWTH * omega
         machine = self._with_primal(machine)
-        return Start(machine, duals, first_theta(self.penalty, machine)), -(-visits // n)
+        return Outset(machine, duals, first_theta(self.penalty, machine)), -(-visits // n)
 
     def _descent(self, omega: float, machine: Machine, duals: SparseDuals | None, max_visits: int) -> Descent:
         """A descent with another omega."""
@@ -174,7 +174,7 @@ class Starts:
         return machine._replace(primal=self.problem.primal(machine.W, machine.b))
 
 
-def _primal(start: Start) -> float:
+def _primal(start: Outset) -> float:
     return start.machine.primal
 
 

@@ -14,12 +14,12 @@ from polymargin.penalties import SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Start, Starts
+from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Outset, Starts
 from polymargin.solvers.models.descent import Descent, descend
 from polymargin.solvers.models.rounded import KINK
 from polymargin.solvers.models.row_space import canonical, look_at_rows
 from polymargin.solvers.plan import solve
-from polymargin.solvers.types import Machine, Solution, WarmStart
+from polymargin.solvers.types import Machine, Solution, Start
 
 START_TOL, START_EPOCHS = 1e-3, 300  # the Crammer-Singer machine is only the start: no need to know it better
 FLOOR = 1e-6  # of a typical singular value of the Crammer-Singer machine
@@ -45,7 +45,7 @@ def solve_apart(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: Memory | WarmStart | None = None,
+    start: Memory | Start | None = None,
     n_starts: int = 1,
 ) -> Solution:
     """Solves a problem with an `AnglePenalty`, which is settled here. ``Solution.notes`` is a `Spread`."""
@@ -57,7 +57,7 @@ def solve_apart(
         start = None
     if penalty.omega == 0.0:
         return _without_angles(problem, ledger, penalty, rank, rows.fingerprint, max_iter, seed, n_threads, start)
-    assert not isinstance(start, WarmStart)  # there are no duals of the whole machine
+    assert not isinstance(start, Start)  # there are no duals of the whole machine
     classical, spent = _classical(problem, ledger.tol, max_iter, seed, n_threads, start)
     penalty.settle(rank, FLOOR * float(np.linalg.norm(classical.machine.W)) / np.sqrt(max(1, rank)))
     ledger.constant = penalty.least
@@ -123,7 +123,7 @@ class _Way:
             self.penalty.angles.width = 0.0
         return self.best
 
-    def descend(self, start: Start, seed: int, n_threads: int, open_gap: float) -> Descent:
+    def descend(self, start: Outset, seed: int, n_threads: int, open_gap: float) -> Descent:
         def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
             left = self.budget - self.spent - end.visits
             now = (self.problem, self.penalty, end.machine, end.duals, end.theta, tol, left)
@@ -181,11 +181,11 @@ def _without_angles(
     max_iter: int,
     seed: int,
     n_threads: int,
-    start: Memory | WarmStart | None,
+    start: Memory | Start | None,
 ) -> Solution:
     """omega = 0: the Crammer-Singer machine itself."""
     plain = replace(problem, penalty=SquaredNorm())
-    warm = start if isinstance(start, WarmStart) else _classical_start(problem, start)
+    warm = start if isinstance(start, Start) else _classical_start(problem, start)
     solution = solve(plain, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=warm)
     penalty.settle(rank, FLOOR * float(np.linalg.norm(solution.machine.W)) / np.sqrt(max(1, rank)))
     classical = Classical(solution.machine, solution.duals, ledger.dual, 0.0 if ledger.done else ledger.rel_gap)
@@ -194,9 +194,9 @@ def _without_angles(
     return solution._replace(notes=Spread(objectives, (smallest_angle(angles_between(solution.machine.W)),), None, memory))
 
 
-def _classical_start(problem: Problem, start: Memory | None) -> WarmStart | None:
+def _classical_start(problem: Problem, start: Memory | None) -> Start | None:
     duals = None if start is None else start.scaled(start.classical.duals, problem.cost)
-    return None if start is None or duals is None else WarmStart(duals, start.classical.machine.b)
+    return None if start is None or duals is None else Start(duals, start.classical.machine.b)
 
 
 def _classical(
@@ -212,7 +212,7 @@ def _classical(
     spent = solution.certificate.n_iter
     if ledger.dual >= 0.99 * _without_vectors(plain).primal and ledger.tol > tol and spent < max_iter:
         ledger.tol = tol  # all but W = 0: that is worth a proof
-        again = None if solution.duals is None else WarmStart(solution.duals, solution.machine.b)
+        again = None if solution.duals is None else Start(solution.duals, solution.machine.b)
         solution = solve(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
         spent += solution.certificate.n_iter
     open_gap = 0.0 if ledger.done else ledger.rel_gap

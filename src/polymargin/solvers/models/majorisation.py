@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.interior.label_system import LabelSystem, entries
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def majorisation(
     ledger: Ledger,
     *,
     max_iter: int,
-    start: WarmStart | None = None,
+    start: Start | None = None,
     history: list[float] | None = None,
 ) -> Solution:
     """Majorise and minimise until ``ledger.tol`` is certified or `max_iter` steps are used up.

@@ -9,7 +9,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.ascent.band import Ascent, Seen, Settings, open_ascent
 from polymargin.solvers.models.rival_starts import Pace, Steps
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
-from polymargin.solvers.types import Solution, WarmStart
+from polymargin.solvers.types import Solution, Start
 
 INNER = 0.1  # smallest relative gap a round asks for, in tolerances
 _TIGHTER = 0.25  # of that, when a round has not gained enough
@@ -98,7 +98,7 @@ def restless_rounds(
     descent.start_round(ledger, descent.value)  # no round at the best machine has ended
     if since == 0:
         return ascent
-    again = open_ascent(problem, settings, WarmStart(descent.duals, descent.machine.b))
+    again = open_ascent(problem, settings, Start(descent.duals, descent.machine.b))
     again.spent = ascent.visits
     again.look()
     return again

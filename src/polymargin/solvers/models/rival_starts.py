@@ -11,7 +11,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.ascent.band import Ascent, Settings, is_small, open_ascent, solve_step
 from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
-from polymargin.solvers.types import WarmStart
+from polymargin.solvers.types import Start
 
 _START_EPOCHS = 100  # that each of them may take
 
@@ -55,7 +55,7 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
     found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
-    hinge = open_ascent(problem, settings, WarmStart(found.duals, found.machine.b))
+    hinge = open_ascent(problem, settings, Start(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
     start = hinge if hinge.look().stated < squared_value else squared
     start.spent = spent - (start.loop.visits)

@@ -28,7 +28,7 @@ from polymargin.solvers.models.paper_rounds import paper_rounds
 from polymargin.solvers.models.rival_rounds import INNER, Descent, descending_rounds, restless_rounds
 from polymargin.solvers.models.rival_starts import Steps, best_start, pace
 from polymargin.solvers.models.rival_steps import InteriorSteps
-from polymargin.solvers.types import Solution, WarmStart
+from polymargin.solvers.types import Solution, Start
 
 
 def concave_convex(
@@ -38,7 +38,7 @@ def concave_convex(
     max_iter: int,
     seed: int,
     n_threads: int = 1,
-    start: WarmStart | None = None,
+    start: Start | None = None,
     relaxation: str = "cccp",
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
@@ -54,7 +54,7 @@ def concave_convex(
     return _descend(problem, settings, ledger, max_iter, start)
 
 
-def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: WarmStart | None) -> Solution:
+def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()

@@ -41,7 +41,7 @@ from polymargin.solvers.newton.polytopes import POLYTOPES, Projected
 from polymargin.solvers.plan import LARGEST_ARRAY
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import Machine, Solution, SparseDuals, WarmStart, signs_of, sparse_duals
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, signs_of, sparse_duals
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -69,7 +69,7 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
 
 
 def finish_with_newton(
-    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, ascend: Callable[[WarmStart, int], Solution]
+    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, ascend: Callable[[Start, int], Solution]
 ) -> Solution:
     """Ends a fit that dual ascent began. Where that fails (too many duals), ascent goes on."""
     assert so_far.duals is not None
@@ -80,7 +80,7 @@ def finish_with_newton(
     if ledger.done or max_iter <= 0:
         return so_far
     assert so_far.duals is not None
-    solution = ascend(WarmStart(so_far.duals, so_far.machine.b, so_far.scales), max_iter)
+    solution = ascend(Start(so_far.duals, so_far.machine.b, so_far.scales), max_iter)
     certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
     machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
     return solution._replace(machine=machine, certificate=certificate)

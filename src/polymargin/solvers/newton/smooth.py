@@ -22,7 +22,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.bounds import lower_bound
 from polymargin.solvers.interior.systems import Curvature, NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import Machine, PrimalStart, Solution
+from polymargin.solvers.types import Machine, Solution, Start
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class _Losses:
         return value, self.T, StarCurvature(self.W, self.y, self.classes)
 
 
-def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: PrimalStart | None = None) -> Solution:
+def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Start | None = None) -> Solution:
     """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
     rotate = problem.penalty.rotation_invariant and start is None
     design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)

@@ -1,0 +1,84 @@
+"""The native loops: each opened here, for the storage of the rows, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from polymargin._core import native
+from polymargin.label_problem import LabelProblem
+from polymargin.losses.margin_distribution import MarginDistributionLoss
+from polymargin.penalties import BlockNorm
+from polymargin.problem import Problem
+from polymargin.solvers.rows import centre_and_spread
+
+
+def open_loop(problem: Problem, seed: int) -> Any:
+    """The native loop for this problem's storage and loss."""
+    if problem.loss.row_problem is None or not problem.penalty.identity_hessian:
+        raise TypeError(
+            f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
+            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
+        )
+    return native_loop(problem.loss.row_problem, problem.X, problem, seed)
+
+
+def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> Any:
+    """The native loop of a row problem on rows X with the targets and costs of `problem`.
+
+    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
+    """
+    arguments = (problem.y, problem.cost, problem.n_classes)
+    if not sparse.issparse(X):
+        return native.dense(name, X, *arguments, waiting, seed)
+    return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
+
+
+def open_scaled_loop(problem: Problem, seed: int) -> Any:
+    name = problem.loss.scaled_row_problem
+    if name is None or not isinstance(problem.penalty, BlockNorm):
+        raise TypeError(
+            f"class-weighted ascent needs a loss with a scaled row sub-problem and a block norm; got the loss "
+            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
+        )
+    return native_loop(name, problem.X, problem, seed)
+
+
+def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> Any:
+    loss = problem.loss
+    if not isinstance(loss, MarginDistributionLoss) or not problem.penalty.identity_hessian:
+        raise TypeError(
+            f"concave-convex rounds need the margin distribution loss and the penalty 1/2 |W|^2; got the loss "
+            f"'{loss.name}' with the penalty '{problem.penalty.name}'"
+        )
+    X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, loss.theta, loss.mu, frozen)
+    if not sparse.issparse(X):
+        return native.dense_margin_distribution(X, *rest, waiting, seed)
+    return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)
+
+
+def open_label_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
+    """The native loop for this problem's storage, and the column means it centres with.
+
+    A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the pairs' curvatures well conditioned.
+    """
+    means, mean_square = centre_and_spread(problem.X)
+    coupling = problem.penalty.coupling(problem.n_classes)
+    labels = native.LabelArrays(
+        *problem.y[:2],
+        problem.y.signs,
+        problem.cost,
+        means,
+        scale=coupling.scale,
+        common=coupling.common,
+        slack=0.0 if problem.gamma_b is None else 0.5 / problem.gamma_b,
+        inverse_rho=0.2 * coupling.scale * mean_square if mean_square > 0.0 else 1.0,
+        n_labels=problem.n_classes,
+        seed=seed,
+    )
+    X = problem.X
+    if sparse.issparse(X):
+        return native.open_labels(X.data, X.indices, X.indptr, X.shape[1], labels), means
+    return native.open_labels(X, labels), means
