@@ -248,7 +248,7 @@ class MaxTerms:
         return (self.A + size * dA) * (self.f + size * df)
 
     def mehrotra_target(self, longest: float) -> tuple[Array, float]:
-        now, ahead = self.complementarity(), self.products(min(1.0, longest))
+        now, ahead = max(self.complementarity(), 1e-300), self.products(min(1.0, longest))
         mean = now / ahead.size
         barrier = (float(ahead.sum()) / now) ** SHRINK * mean
         second_order = self.direction[0] * self.direction[1]

@@ -61,7 +61,7 @@ class Tangent(NamedTuple):
     def relative(self, accuracy: float) -> float:
         """An absolute accuracy of m as a relative one of the machine that is solved, which is m plus a constant."""
         rest = 0.5 * self.kappa * float(np.vdot(self.base, self.base)) - self.constant
-        return accuracy / max(self.machine.primal + rest, accuracy)
+        return accuracy / max(self.machine.primal + rest, accuracy, 1e-300)
 
     def model(self, W: Array, loss: float) -> float:
         """m of class vectors with this loss."""
