@@ -177,7 +177,7 @@ def _on_pivots(problem: Problem, W: Array, b: Array, mapping: KernelMap, rows: A
 def _on_the_kernel(
     problem: Problem, made: Expansion, W: Array | None, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
-    """The expansion with R and F by the kernel instead of by its features, where that is quick or the difference can matter.
+    """The expansion with R and F by the kernel instead of by its features, where that is quick or can matter.
 
     Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
     space and ``A'EA`` beside it make the class vectors in the kernel's space. W is None on pivots, where E is 0.

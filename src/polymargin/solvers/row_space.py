@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     """What is to be known of the rows: the dimension of their span, up to c + 5, and some of it."""
 
     basis: Array  # (d, k): random orthonormal directions in the span
-    heading: Array  # (d,): a vector in the span, of length 1 or 0; order, repetition and rotation of the rows do not matter to it
+    heading: Array  # (d,): in the span, of length 1 or 0; order, repetition and rotation of the rows do not matter to it
     fingerprint: Array
 
 
