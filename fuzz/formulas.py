@@ -25,6 +25,7 @@ Array = NDArray[Any]
 
 WIDE = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
+UNSEEN = 1e-10  # of F, of kernel machines: residuals of their features at the level of rounding count as none
 STEPS = 1000  # roundings that add up: sums over rows and columns, and the updates that made the arrays
 
 
@@ -266,9 +267,8 @@ def pairwise_distances(est: Any, m: Machine) -> Valued:
         k, other = np.triu_indices(m.n_classes, 1)
         off = m.square_rounding(m.A)
         squares = m.squares(D)
-        slack = m.square_rounding(D) + 4.0 * EPS * np.sqrt(squares * (m.squares(m.A)[k] + m.squares(m.A)[other])) + EPS * (
-            off[k] + off[other]
-        )
+        sizes = m.squares(m.A)
+        slack = m.square_rounding(D) + 4.0 * EPS * np.sqrt(squares * (sizes[k] + sizes[other])) + EPS * (off[k] + off[other])
         lengths, longest = np.sqrt(squares), np.sqrt(squares + slack)
 
     def power(r: Array) -> float:
@@ -396,7 +396,8 @@ def objective(est: Any, m: Machine, targets: Targets) -> Valued:
     loss, change = LOSSES[type(est).__name__](est)(m.scores[kept], y[kept], m.score_rounding[kept])
     R = PENALTIES[type(est).__name__](est, m)
     total = float(u[kept] @ loss)
-    rounding = float(u[kept] @ change) + STEPS * EPS * (abs(total) + abs(R.low)) + R.rounding
+    relative = STEPS * EPS + (0.0 if m.metric is None else UNSEEN)
+    rounding = float(u[kept] @ change) + relative * (abs(total) + abs(R.low)) + R.rounding
     return Valued(total + R.low, total + R.high, rounding)
 
 

@@ -214,7 +214,7 @@ class KernelMap:
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
         variance = _variance(X, sample_weight)
-        rounding = np.square(8.0 * np.finfo(X.dtype).eps * validation.largest_entry(X))  # of entries that are all the same
+        rounding = np.square(8.0 * np.finfo(np.float64).eps * validation.largest_entry(X))  # of equal entries
         return 1.0 / (X.shape[1] * variance) if variance > rounding else 1.0  # as SVC
 
     def _block(self, X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:

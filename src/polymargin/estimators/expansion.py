@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.returned import negligible
+from polymargin.estimators.returned import QUICK, negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, Start
@@ -177,12 +177,13 @@ def _on_pivots(problem: Problem, W: Array, b: Array, mapping: KernelMap, rows: A
 def _on_the_kernel(
     problem: Problem, made: Expansion, W: Array | None, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
-    """The expansion with R and F by the kernel instead of by its features, where the difference can matter.
+    """The expansion with R and F by the kernel instead of by its features, where that is quick or can matter.
 
     Features leave out the residual E = K - Phi Phi', and are rounded. R is invariant to rotation: class vectors W in feature
     space and ``A'EA`` beside it make the class vectors in the kernel's space. W is None on pivots, where E is 0.
     """
-    if _hidden(problem, made, mapping) <= negligible(tol, made.primal):
+    work = problem.n_rows * len(made.support) * problem.n_classes
+    if work > QUICK and _hidden(problem, made, mapping) <= negligible(tol, made.primal):
         return made
     S = np.empty((problem.n_rows, problem.n_classes))
     others = made.support if mapping.kernel == "precomputed" else rows[made.support]
@@ -194,7 +195,8 @@ def _on_the_kernel(
     if W is not None:
         at_support = S[made.support]
         noise = _NOISE * float((np.abs(made.A) * np.abs(at_support)).sum(axis=0).max(initial=0.0))
-        beside, without = _roots(made.A.T @ at_support - W.T @ W, noise)
+        left_out = at_support - problem.X[made.support] @ W  # E A, before anything is summed
+        beside, without = _roots(made.A.T @ left_out, noise)
         penalty = problem.penalty_value(np.vstack([W, beside]), made.b) - problem.penalty.value(without)
         penalty = max(penalty, problem.penalty_value(np.zeros_like(without), made.b))  # no norm is negative
     primal = problem.total_loss(S + made.b) + penalty

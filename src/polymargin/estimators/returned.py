@@ -20,7 +20,7 @@ from polymargin.shift import towards_zero
 from polymargin.solvers import Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
-_QUICK = 4_000_000  # products of an evaluation that is always made
+QUICK = 4_000_000  # products of an evaluation that is always made
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look, and
 _STRICTEST = 1e-6  # of this one, if the user's is coarser
 
@@ -65,7 +65,7 @@ def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) 
     """The certificate with the objective of W and b beside the rows as they are; the solver's own where that is costly and
     rounding cannot matter."""
     rounding, primal = problem.rounding(W, b), solution.machine.primal
-    if W.size * problem.n_rows <= _QUICK or not rounding <= negligible(tol, primal):
+    if W.size * problem.n_rows <= QUICK or not rounding <= negligible(tol, primal):
         primal = problem.primal(W, b)
     return solution.certificate.of_primal(primal, tol, lambda: rounding)
 

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     """What is to be known of the rows: the dimension of their span, up to c + 5, and some of it."""
 
     basis: Array  # (d, k): random orthonormal directions in the span
-    heading: Array  # (d,): a vector in the span; order, repetition and rotation of the rows do not matter to it
+    heading: Array  # (d,): in the span, of length 1 or 0; order, repetition and rotation of the rows do not matter to it
     fingerprint: Array
 
 
@@ -64,7 +64,8 @@ def _heading(problem: Problem, mean: Array) -> Array:
     for block, cost in _blocks(problem):
         squares = row_norms(block, squared=True) - 2.0 * (block @ mean) + float(mean @ mean)
         heading += block.T @ (cost * squares) - mean * float(cost @ squares)
-    return heading
+    heading /= max(float(np.abs(heading).max(initial=0.0)), 1e-300)  # its squares may overflow
+    return heading / max(float(np.linalg.norm(heading)), 1e-300)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[Any, Array]]:
@@ -127,11 +128,11 @@ def _across(W: Array, rows: Rows) -> Array | None:
     U = U[:, sigma > 1e-7 * sigma.max(initial=0.0)]
     if U.shape[1] >= rows.basis.shape[1]:
         return None
-    size = float(np.linalg.norm(rows.heading))
-    candidates = np.column_stack([rows.heading / size, rows.basis]) if size > 0.0 else rows.basis
+    headed = bool(rows.heading.any())
+    candidates = np.column_stack([rows.heading, rows.basis]) if headed else rows.basis
     rest = _outside(candidates, U)
     sizes = np.linalg.norm(rest, axis=0)
-    pick = 0 if size > 0.0 and sizes[0] > 1e-6 else int(sizes.argmax())
+    pick = 0 if headed and sizes[0] > 1e-6 else int(sizes.argmax())
     return np.asarray(rest[:, pick] / sizes[pick]) if sizes[pick] > 1e-6 else None
 
 
