@@ -1,7 +1,10 @@
 """Shared fixtures. One thread per BLAS call, so that times and memory mean the same everywhere."""
 
+import math
 import os
+import random
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips its array API check
@@ -22,6 +25,43 @@ _NO_SHRINKING = (Phase.explicit, Phase.generate)
 settings.register_profile("quick", derandomize=True, max_examples=10, database=None, phases=_NO_SHRINKING, **_ALIKE)
 settings.register_profile("nightly", max_examples=400, **_ALIKE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# Random problems are a pool: every run takes some of them, others each time. `--pool all` takes all, `--pool 1234` those
+# of the run that said so. Workers are told the number by the environment.
+_POOL = "POLYMARGIN_TEST_POOL"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pool", default=None, help="which random problems are run: 'all', or the number of an earlier run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "pool(share): random problems, of which each run takes this share")
+    asked = config.getoption("--pool")
+    os.environ[_POOL] = asked or os.environ.get(_POOL) or str(random.SystemRandom().randrange(10_000))
+
+
+def pytest_report_header() -> str:
+    return f"random problems: --pool {os.environ[_POOL]}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    number = os.environ[_POOL]
+    explicit = any("::" in argument for argument in config.args)  # a test that was asked for by name is run
+    if number == "all" or explicit:
+        return
+    pools: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("pool") is not None:
+            pools[item.nodeid.partition("[")[0]].append(item)
+    left_out: set[pytest.Item] = set()
+    for name, pool in pools.items():
+        share = pool[0].get_closest_marker("pool").args[0]  # type: ignore[union-attr]
+        taken = random.Random(f"{number} {name}").sample(pool, math.ceil(share * len(pool)))
+        left_out |= set(pool) - set(taken)
+    if left_out:
+        config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _standardised(X: np.ndarray) -> np.ndarray:

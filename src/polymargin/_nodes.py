@@ -50,7 +50,7 @@ def classes() -> dict[str, type]:
     from importlib import import_module
 
     import polymargin
-    from polymargin.certificate import Certificate, Record
+    from polymargin.certificate import Certificate, Record, Stage
     from polymargin.comparison.known_labels import KnownLabelsClassifier
     from polymargin.tables.preprocess import NamedColumns
 
@@ -58,7 +58,7 @@ def classes() -> dict[str, type]:
     known: dict[str, type] = {
         thing.__name__: thing for thing in public if inspect.isclass(thing) and hasattr(thing, "get_params")
     }
-    known |= {"Certificate": Certificate, "Record": Record, "NamedColumns": NamedColumns}
+    known |= {"Certificate": Certificate, "Record": Record, "Stage": Stage, "NamedColumns": NamedColumns}
     known["KnownLabelsClassifier"] = KnownLabelsClassifier
     for module, names in _SKLEARN.items():  # constant names: nothing here comes from a file
         known |= {f"{module}.{name}": getattr(import_module(module), name) for name in names}

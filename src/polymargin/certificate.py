@@ -22,6 +22,15 @@ class Record(NamedTuple):
     dual: float
 
 
+class Stage(NamedTuple):
+    """A method that took part in a fit: its name, why it was its turn, and when it began."""
+
+    method: str
+    reason: str
+    seconds: float
+    n_iter: int
+
+
 @dataclass(frozen=True)
 class Certificate:
     """The end of a fit, for the arrays that the estimator holds, in their precision.
@@ -53,6 +62,8 @@ class Certificate:
         "optimum"; or "last convex round" of a machine that is not convex and solves one convex problem after another.
     constant : float
         What F has at least, whatever the data; what is relative is so to the rest. 0 but for machines with angles.
+    stages : tuple of Stage
+        The methods that ran, in order, each with the reason why.
     """
 
     status: str
@@ -67,6 +78,7 @@ class Certificate:
     stationarity: float | None = None
     bounds: str = "optimum"
     constant: float = 0.0
+    stages: tuple[Stage, ...] = ()
 
     def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
         """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""
@@ -127,6 +139,15 @@ class Ledger:
         self.label = label
         self._start = time.perf_counter()
         self._history: list[Record] = []
+        self._stages: list[Stage] = []
+
+    def stage(self, method: str, reason: str) -> None:
+        """Notes that a method begins, and why; one that goes on is not noted again."""
+        if self._stages and self._stages[-1].method == method:
+            return
+        self._stages.append(Stage(method, reason, time.perf_counter() - self._start, self.n_iter))
+        if self._verbose:
+            print(f"[{self.label}] {self._stages[-1].seconds:8.2f} s  {method}: {reason}", flush=True)
 
     def add(self, primal: float, dual: float, n_iter: int) -> None:
         """Notes a primal value and a bound.
@@ -176,4 +197,5 @@ class Ledger:
             seconds=time.perf_counter() - self._start,
             history=tuple(self._history),
             constant=self.constant,
+            stages=tuple(self._stages),
         )

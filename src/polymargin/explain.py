@@ -118,7 +118,9 @@ def _certificate(view: View) -> Section | None:
         said = "no lower bound is known: the objective is not convex"
         return Section("Fit", (f"{end.status}: objective {end.primal:.7g}; {said}", spent))
     values = f"objective {end.primal:.7g}, {end.bounds} at least {end.dual:.7g}"
-    return Section("Fit", (f"{end.status}: {values}", f"relative gap {end.rel_gap:.1e}, tol {end.tol:.0e}; {spent}"))
+    stages = tuple(f"from {stage.seconds:.2g} s: {stage.method} ({stage.reason})" for stage in end.stages)
+    gap = f"relative gap {end.rel_gap:.1e}, tol {end.tol:.0e}; {spent}"
+    return Section("Fit", (f"{end.status}: {values}", gap, *stages))
 
 
 def _classes(view: View, K: Any) -> Section:

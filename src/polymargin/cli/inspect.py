@@ -105,6 +105,7 @@ def as_text(found: dict[str, Any]) -> str:
             (f"{end['bounds']} at least", f"{end['dual']:.8g}"),
             ("relative gap", f"{end['rel_gap']:.2e} (tol {end['tol']:g})"),
             ("iterations", f"{end['n_iter']} in {end['seconds']:.3g} s"),
+            ("methods", "; ".join(f"{stage.method} ({stage.reason})" for stage in end["stages"])),
         ]
     rows += [(name, " x ".join(map(str, shape))) for name, shape in found["arrays"].items()]
     width = max(len(name) for name, _ in rows)
