@@ -542,6 +542,7 @@ def degenerate_rows():
     }
 
 
+@pytest.mark.pool(0.25)
 @each_regularizer
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "precomputed"])
 @pytest.mark.parametrize("case", degenerate_rows())

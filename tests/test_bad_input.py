@@ -239,6 +239,7 @@ def test_text_columns_are_refused(machine, frame):
         machine().fit(X, [0, 1, 0, 1])
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("bad, word", [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
@@ -427,6 +428,7 @@ def fit_or_refusal(est, X, y):
     return est, "\n".join(str(w.message) for w in caught)
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.parametrize("factor", [1e150, 1e30, 1e6, 1e-6, 1e-30, 1e-150])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant

@@ -84,6 +84,7 @@ JUDGES = [
 ]
 
 
+@pytest.mark.pool(0.25)
 @pytest.mark.parametrize("machine, params, name", list(table()))
 def test_28_degenerate_input(machine, params, name):
     """Everything works; only a machine of angles may refuse rows that span nothing, with a sentence."""

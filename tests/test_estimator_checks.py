@@ -45,6 +45,7 @@ def test_scikit_learn_checks(estimator, check):
     run_check(estimator, check)
 
 
+@pytest.mark.pool(0.25)
 @quiet
 @pytest.mark.parametrize("estimator, check", list(checks_without_intercept()), ids=readable)
 def test_scikit_learn_checks_without_intercept(estimator, check):

@@ -164,6 +164,7 @@ def test_an_indefinite_kernel_is_refused(machine, iris):
         machine(kernel="precomputed").fit(-np.eye(len(y)), y)
 
 
+@pytest.mark.pool(0.25)
 @quiet
 @parametrize_with_checks([machine(kernel="rbf") for machine in all_estimators()])
 def test_scikit_learn_checks_with_an_rbf_kernel(estimator, check):

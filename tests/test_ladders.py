@@ -47,6 +47,7 @@ def moved(data, shift):
     return X + shift, (X + shift) - shift, y
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.parametrize("rung", range(9))
 @pytest.mark.parametrize("data", [blobs, scaled_wine])
 @each_machine

@@ -57,6 +57,7 @@ def test_optimum_equals_cvxpy(p, loss, fit_intercept):
     assert est.certificate_.status == "optimal"
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.parametrize("C", [0.02, 1.0, 50.0])
 @each_intercept
 @each_loss

@@ -98,6 +98,7 @@ def test_the_random_problems_cover_what_they_promise():
     assert any(p.y.dtype.kind == "U" for p in problems)
 
 
+@pytest.mark.pool(0.15)
 @pytest.mark.filterwarnings("ignore:.*trivial solution")  # the small C's are meant
 @pytest.mark.parametrize("seed", range(N_PROBLEMS))
 @each_convex
@@ -123,6 +124,7 @@ def test_optimum_and_honest_gap(machine, seed):
     assert certificate.status == "optimal" and certificate.gap <= certificate.tol * abs(certificate.primal)
 
 
+@pytest.mark.pool(0.15)
 @pytest.mark.filterwarnings("ignore:.*trivial solution")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("max_iter", [1, 3, 40])

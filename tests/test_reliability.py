@@ -70,6 +70,7 @@ def seconds_to_interrupt(est, X, y, after):
     raise AssertionError("the fit was over before the interrupt: make it longer")
 
 
+@pytest.mark.pool(0.4)
 @posix_only
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -86,6 +87,7 @@ def test_01_interrupt_within_a_fifth_of_a_second(machine, params, container, iri
     np.testing.assert_array_equal(est.class_vectors_, fresh.class_vectors_)
 
 
+@pytest.mark.pool(0.3)
 @posix_only
 @pytest.mark.parametrize("n_jobs", ["1", "2"])
 @each_machine
@@ -128,6 +130,7 @@ def test_01_ctrl_c_from_outside(machine, n_jobs):
 # -- 2: threads --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
 def test_02_fits_in_threads_are_bit_identical(machine, params, container, wine):
@@ -161,6 +164,7 @@ def test_02_no_global_random_state(machine, wine):
     np.testing.assert_array_equal(machine(random_state=0).fit(X, y).class_vectors_, first.class_vectors_)
 
 
+@pytest.mark.pool(0.3)
 @each_machine
 def test_02_the_interpreter_runs_on_during_a_fit(machine):
     """The GIL is released: a Python thread makes progress while the core works."""
@@ -192,6 +196,7 @@ def test_03_a_class_of_weight_zero_is_one_clear_error(machine, container, labels
             machine().fit(container(X), y, sample_weight=np.where(y == absent, 0.0, 1.0))
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 3: 0.2}], ids=str)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -213,6 +218,7 @@ def test_05_negative_weights_are_named(machine, iris):
             machine().fit(X, y, sample_weight=weights)
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("labels", [[0, 1], [1, 0], ["b", "a"], [False, True]], ids=str)
 @each_variant
 def test_06_class_weights_reach_the_named_class(machine, params, labels, two_classes):
@@ -236,6 +242,7 @@ def test_06_class_weights_reach_the_named_class(machine, params, labels, two_cla
 # -- 7: 64-bit indices -------------------------------------------------------------------------------------
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.csc_array])
 @each_variant
@@ -280,6 +287,7 @@ PEAK = """
 """
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.skipif(os.name != "posix", reason="needs a peak of resident memory")
 @each_machine
 def test_10_dense_float32_is_not_copied(machine):
@@ -299,6 +307,7 @@ def test_10_dense_float32_is_not_copied(machine):
     assert scores == coef == "float32"
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.skipif(os.name != "posix", reason="needs a peak of resident memory")
 @each_machine
 def test_10_sparse_is_never_densified(machine):
@@ -353,6 +362,7 @@ def test_11_well_scaled_data_does_not_warn(machine, params, iris):
 # -- 12 and 13: stopping -----------------------------------------------------------------------------------
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("max_iter", [1, 2, 7])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -552,6 +562,7 @@ def test_17_unsorted_and_duplicate_entries(machine, params, wine):
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.pool(0.4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [np.array, np.asfortranarray, sp.csr_array, sp.csc_array])
 @each_variant
@@ -586,6 +597,7 @@ def test_17_explicit_zeros_and_empty_rows(machine, wine):
 # -- 18: memory over time ----------------------------------------------------------------------------------
 
 
+@pytest.mark.pool(0.3)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the resident size of a process")
 @each_machine
 def test_18_memory_is_flat_over_a_thousand_refits(machine):
@@ -644,6 +656,7 @@ def test_21_no_openmp_in_the_native_core(iris):
             assert mark not in content, f"{library} uses {mark.decode()}"
 
 
+@pytest.mark.pool(0.3)
 @posix_only
 @pytest.mark.parametrize("n_jobs", ["1", "2"])
 @each_machine
@@ -671,6 +684,7 @@ def test_21_fit_after_fork(machine, n_jobs):
     assert json.loads(run_python(code, machine.__name__, n_jobs).lower()) == [True] * 5
 
 
+@pytest.mark.pool(0.3)
 @posix_only
 @each_machine
 def test_21_fork_during_a_fit_in_a_thread(machine):
