@@ -75,9 +75,9 @@ class LpNormSVC(MarginClassifier):
 
     def __init__(
         self,
-        p: float | str = 1.5,
         C: float = 1.0,
         *,
+        p: float | str = 1.5,
         loss: str = "hinge",
         kernel: str = "linear",
         gamma: float | str = "scale",
