@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.docs import documented
 from polymargin.estimators.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
@@ -19,17 +20,17 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution, Start, solve
 
 _LOSSES: dict[str, type[ScoreLoss]] = {"hinge": CrammerSingerHinge, "squared_hinge": SquaredCrammerSingerHinge}
-_ATTRIBUTES = ATTRIBUTES.replace(" They add up to zero.\n    class_offsets_", "\n    class_offsets_")
 
 
+@documented(class_vectors_="One vector per class, for two classes too.")
 class LpNormSVC(MarginClassifier):
-    __doc__ = f"""lp-norm multi-class SVM of Lei, Dogan, Binder and Kloft (2015), solved to a certified duality gap.
+    r"""lp-norm multi-class SVM of Lei, Dogan, Binder and Kloft (2015), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\Big( \\sum_k \\|w_k\\|^p \\Big)^{{2/p}}
-              + C \\sum_i v_i \\, \\ell(1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}),
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \Big( \sum_k \|w_k\|^p \Big)^{2/p}
+              + C \sum_i v_i \, \ell(1 - s_{i y_i} + \max_{k \neq y_i} s_{ik}),
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
-    with :math:`\\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the
+    with :math:`\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the
     hinge this is :class:`CrammerSingerSVC`. The closer p is to 1, the more the norm is spent on few classes, and the slower
     the paper's bound on the error grows with the number of classes: like its square root for p = 2, like its logarithm
     for p near 1.
@@ -41,7 +42,8 @@ class LpNormSVC(MarginClassifier):
         (three folds, about five times the work of a fit).
     loss : "hinge" or "squared_hinge", default="hinge"
         Loss of a row's margin.
-    {PARAMETERS}
+    [parameters]
+
     Attributes
     ----------
     class_norm_weights_ : ndarray of shape (n_classes,)
@@ -51,7 +53,8 @@ class LpNormSVC(MarginClassifier):
         The exponent of the fitted machine.
     p_candidates_, p_scores_ : ndarray
         With ``p="auto"``: the exponents tried and their cross-validated accuracies.
-    {_ATTRIBUTES}
+    [attributes]
+
     See Also
     --------
     CrammerSingerSVC : the machine with p = 2.
