@@ -7,7 +7,7 @@ import pytest
 from registry import classes_in
 
 from polymargin import losses, penalties
-from polymargin.losses import LOSSES, ScoreLoss
+from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDistances, Penalty, SquaredNorm, ZeroSumNorm
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
@@ -65,6 +65,68 @@ def test_a_constant_added_to_all_scores_changes_no_loss(name):
     loss = LOSSES[name]()
     S, y = scores(7)
     np.testing.assert_allclose(loss.value(S + 3.7, y), loss.value(S, y), atol=1e-12)
+
+
+# Every loss with a domain, with all its parameters for 5 classes; a loss with one parameter has a line here.
+WITH_DOMAIN = [
+    *(LOSSES[name]() for name in ("crammer_singer", "squared_crammer_singer", "weston_watkins")),
+    *(TopKHinge(k) for k in range(1, 6)),
+]
+each_domain = pytest.mark.parametrize("loss", WITH_DOMAIN, ids=lambda loss: f"{loss.name} {loss.domain.parameters}")
+
+
+def support(loss, V, y):
+    """``max_{a in A} sum_l a_l v_l``: the loss of scores whose violations are v."""
+    S = V.copy()
+    S[np.arange(len(y)), y] = 1.0
+    return np.sqrt(loss.value(S, y)) if loss.squared else loss.value(S, y)
+
+
+def test_every_domain_is_tested():
+    assert {type(loss) for loss in WITH_DOMAIN} == {kind for kind in LOSSES.values() if kind().domain is not None}
+
+
+@each_domain
+def test_the_projection_is_the_nearest_point_of_the_domain(loss):
+    """Nothing in the domain is farther in the direction of what was projected: ``max_a <t - p, a> = <t - p, p>``."""
+    T, y = scores(12)
+    cost = np.random.default_rng(13).uniform(0.2, 2.0, len(y))
+    domains = loss.domain.of_rows(y, cost)
+    A = domains.project(T).A
+    assert (A >= 0.0).all() and (A[np.arange(len(y)), y] == 0.0).all()
+    assert domains.room(A) >= 1.0 - 1e-12
+    np.testing.assert_allclose(((T - A) * A).sum(axis=1), cost * support(loss, T - A, y), atol=1e-12)
+    np.testing.assert_allclose(domains.project(A).A, A, atol=1e-12)
+
+
+@each_domain
+def test_the_gauge_is_the_least_cost_that_duals_need(loss):
+    T, y = scores(14)
+    A = loss.domain.project(T, y, np.ones(len(y))).A
+    A = A[A.any(axis=1)] * np.random.default_rng(15).uniform(0.1, 9.0, int(A.any(axis=1).sum()))[:, None]
+    y = (A == 0.0).argmax(axis=1)  # any class without a dual may be the own one
+    gauge = loss.domain.gauge(A)
+    assert np.isfinite(gauge).all()
+    np.testing.assert_allclose(loss.domain.project(A, y, gauge).A, A, atol=1e-10)
+    shorter = loss.domain.project(A, y, 0.9 * gauge).A
+    assert (np.abs(shorter - A).max(axis=1) > 1e-3 * A.max(axis=1)).all()
+    assert loss.domain.room(A, 0.5 * gauge) == pytest.approx(0.5)
+
+
+def test_top_1_is_the_closest_rival():
+    S, y = scores(16)
+    first, hinge = TopKHinge(1), LOSSES["crammer_singer"]()
+    np.testing.assert_allclose(first.value(S, y), hinge.value(S, y), atol=1e-14)
+    np.testing.assert_array_equal(first.gradient(S, y), hinge.gradient(S, y))
+    A = np.abs(S) * (hinge.gradient(S, y) >= 0.0)
+    np.testing.assert_array_equal(first.domain.gauge(A), hinge.domain.gauge(A))
+
+
+def test_duals_of_few_classes_lie_in_no_multiple_of_a_top_k_domain():
+    """Where three violations are averaged one rival cannot have all the weight."""
+    A = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.5, 0.5, 0.1]])
+    np.testing.assert_allclose(TopKHinge(3).domain.gauge(A), [np.inf, 3.0, 1.5])
+    assert TopKHinge(3).domain.room(A, np.ones(3)) == 0.0
 
 
 def test_every_loss_has_its_contracts():
