@@ -7,6 +7,7 @@ import pytest
 from registry import classes_in
 
 from polymargin import losses, penalties
+from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDistances, Penalty, SquaredNorm, ZeroSumNorm
@@ -200,7 +201,62 @@ def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, 
         assert penalty.value(other) + penalty.conjugate(Z) >= (Z * other).sum() - 1e-12
 
 
-ALONG_FLOWS = [penalty for penalty in ALL if hasattr(penalty, "conjugate_along")]
+ALONG_FLOWS = [penalty for penalty in ALL if penalty.has_model]
+
+
+@pytest.mark.parametrize("penalty", ALL, ids=called)
+def test_what_a_penalty_does_not_offer_it_says(penalty):
+    W, _ = vectors()
+    if not penalty.has_model:
+        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no model"):
+            penalty.model(W, 0.0)
+        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no bound"):
+            penalty.conjugate_along(None, W)
+    problem = LabelProblem(W, Pairs(np.arange(7), np.zeros(6, dtype=np.int32), np.ones(6)), np.ones(6), 4, penalty, None)
+    if penalty.coupling(4) is None:
+        with pytest.raises(TypeError, match=f"coupling of classes; got '{penalty.name}'"):
+            problem.coupling  # noqa: B018
+    else:
+        assert problem.coupling == penalty.coupling(4)
+
+
+@pytest.mark.parametrize("penalty", ALL, ids=called)
+def test_a_penalty_that_centres_is_least_at_sum_zero(penalty):
+    W, _ = vectors()
+    if penalty.centres:
+        assert penalty.value(at_sum_zero(W)) < penalty.value(W)
+    b, t = np.arange(4.0), 1e-4
+    slope = (penalty.offset_value(b + t) - penalty.offset_value(b - t)) / (2 * t)
+    assert slope == pytest.approx(penalty.offset_gradient(b).sum())
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.class_scales is not None], ids=called)
+def test_class_scales_make_the_penalty(penalty):
+    """``R = min_beta sum_k |w_k|^2 / (2 beta_k)``: the scales of the norms attain it, others do not."""
+    W, _ = vectors()
+    norms, scales = np.linalg.norm(W, axis=0), penalty.class_scales
+    best = scales.of_norms(norms)
+    assert (norms**2 / (2.0 * best)).sum() == pytest.approx(penalty.value(W))
+    np.testing.assert_allclose(scales.log_step(best, norms), 0.0, atol=1e-12)
+    other = scales.scales_at(np.log(best) + np.array([0.1, -0.1, 0.2, 0.0]))
+    assert (norms**2 / (2.0 * other)).sum() >= penalty.value(W) - 1e-12
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.pair_powers is not None], ids=called)
+def test_powers_of_pairs_make_the_penalty(penalty):
+    W, _ = vectors()
+    powers = penalty.pair_powers
+    value = (powers.squares(W) ** (powers.p / 2)).sum() + powers.epsilon * (W * W).sum()
+    assert value == pytest.approx(penalty.value(W))
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.coupling(4) is not None], ids=called)
+def test_a_coupling_is_the_hessian(penalty):
+    W, _ = vectors()
+    W = at_sum_zero(W) if penalty.fixes_sum else W
+    coupling = penalty.coupling(4)
+    across = coupling.across if np.isfinite(coupling.across) else 0.0
+    np.testing.assert_allclose(penalty.gradient(W), coupling.own * W + across * W.sum(axis=1, keepdims=True), atol=1e-12)
 
 
 @pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=called)

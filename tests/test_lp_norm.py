@@ -167,9 +167,9 @@ def test_class_norm_weights_are_equation_14(p, overlapping):
 
 def test_scales_have_a_floor_from_which_a_class_comes_back():
     penalty = BlockNorm(1.5)
-    scales = penalty.class_scales(np.array([0.0, 1.0, 2.0]))
+    scales = penalty.class_scales.of_norms(np.array([0.0, 1.0, 2.0]))
     assert scales[0] == pytest.approx(1e-8 * scales.max())
-    assert (penalty.class_scales(np.zeros(3)) > 0).all()
+    assert (penalty.class_scales.of_norms(np.zeros(3)) > 0).all()
     assert (scales**3).sum() == pytest.approx(1.0)  # q = p / (2 - p)
 
 

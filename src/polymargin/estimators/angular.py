@@ -168,8 +168,8 @@ class AngularSVC(MarginClassifier):
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)
-        penalty, W = problem.penalty, solution.machine.W
-        assert isinstance(penalty, AnglePenalty)
+        penalty, W = problem.penalty.angular, solution.machine.W
+        assert penalty is not None  # that of `_penalty`, as the solver has settled it
         self._rank, self._floor = penalty.rank, penalty.floor
         self.angles_ = angles_between(W)
         self.min_angle_ = smallest_angle(self.angles_)

@@ -164,8 +164,8 @@ class LpNormSVC(MarginClassifier):
         start = super()._warm_start(problem)
         if start is None or self._warm.of[0] != self.loss:  # the duals of one loss need not be feasible for another
             return None
-        penalty = problem.penalty
-        return start._replace(scales=penalty.class_scales(self._warm.of[1]) if isinstance(penalty, BlockNorm) else None)
+        scales = problem.penalty.class_scales
+        return start._replace(scales=None if scales is None else scales.of_norms(self._warm.of[1]))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         super()._remember(problem, solution)
@@ -177,7 +177,7 @@ class LpNormSVC(MarginClassifier):
         for name in ("p_candidates_", "p_scores_"):  # of an earlier fit with p="auto"
             self.__dict__.pop(name, None)
         self.__dict__.update(self._fitting)
-        self.class_norm_weights_ = BlockNorm(self.p_).class_scales(class_norms(solution.machine.W))
+        self.class_norm_weights_ = BlockNorm(self.p_).class_scales.of_norms(class_norms(solution.machine.W))
 
     def _advice_if_trivial(self) -> str:
         return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
