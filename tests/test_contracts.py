@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import all_losses, called
 from registry import classes_in
 
 from polymargin import losses, penalties
@@ -16,7 +17,7 @@ from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import balancing_factors
 
-each_loss = pytest.mark.parametrize("name", sorted(LOSSES))
+each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
 
 
 def scores(seed=0, n=200, c=5):
@@ -25,8 +26,7 @@ def scores(seed=0, n=200, c=5):
 
 
 @each_loss
-def test_the_gradient_of_a_loss_supports_it(name):
-    loss = LOSSES[name]()
+def test_the_gradient_of_a_loss_supports_it(loss):
     S, y = scores(0)
     R, _ = scores(1)
     G = loss.gradient(S, y)
@@ -34,8 +34,7 @@ def test_the_gradient_of_a_loss_supports_it(name):
 
 
 @each_loss
-def test_the_gradient_of_a_loss_is_its_slope(name):
-    loss = LOSSES[name]()
+def test_the_gradient_of_a_loss_is_its_slope(loss):
     S, y = scores(2)
     D, _ = scores(3)
     t = 1e-7
@@ -45,8 +44,7 @@ def test_the_gradient_of_a_loss_is_its_slope(name):
 
 
 @each_loss
-def test_loss_and_conjugate_obey_fenchel(name):
-    loss = LOSSES[name]()
+def test_loss_and_conjugate_obey_fenchel(loss):
     S, y = scores(4)
     T = loss.gradient(S, y)
     np.testing.assert_allclose(loss.value(S, y) + loss.conjugate(T, y), (S * T).sum(axis=1), atol=1e-9)
@@ -55,25 +53,18 @@ def test_loss_and_conjugate_obey_fenchel(name):
 
 
 @each_loss
-def test_the_conjugate_is_infinite_outside_its_domain(name):
-    loss = LOSSES[name]()
+def test_the_conjugate_is_infinite_outside_its_domain(loss):
     S, y = scores(6)
     assert np.isinf(loss.conjugate(np.ones_like(S), y)).all()
 
 
 @each_loss
-def test_a_constant_added_to_all_scores_changes_no_loss(name):
-    loss = LOSSES[name]()
+def test_a_constant_added_to_all_scores_changes_no_loss(loss):
     S, y = scores(7)
     np.testing.assert_allclose(loss.value(S + 3.7, y), loss.value(S, y), atol=1e-12)
 
 
-# Every loss with a domain, with all its parameters for 5 classes; a loss with one parameter has a line here.
-WITH_DOMAIN = [
-    *(LOSSES[name]() for name in ("crammer_singer", "squared_crammer_singer", "weston_watkins")),
-    *(TopKHinge(k) for k in range(1, 6)),
-]
-each_domain = pytest.mark.parametrize("loss", WITH_DOMAIN, ids=lambda loss: f"{loss.name} {loss.domain.parameters}")
+each_domain = pytest.mark.parametrize("loss", [loss for _, loss in all_losses() if loss.domain is not None], ids=called)
 
 
 def support(loss, V, y):
@@ -81,10 +72,6 @@ def support(loss, V, y):
     S = V.copy()
     S[np.arange(len(y)), y] = 1.0
     return np.sqrt(loss.value(S, y)) if loss.squared else loss.value(S, y)
-
-
-def test_every_domain_is_tested():
-    assert {type(loss) for loss in WITH_DOMAIN} == {kind for kind in LOSSES.values() if kind().domain is not None}
 
 
 @each_domain
@@ -133,6 +120,7 @@ def test_duals_of_few_classes_lie_in_no_multiple_of_a_top_k_domain():
 def test_every_loss_has_its_contracts():
     """A loss outside the registry says why: the tests above do not see it."""
     assert classes_in(losses, ScoreLoss) - set(LOSSES.values()) == {MarginDistributionLoss}
+    assert {(name, type(loss)) for name, loss in all_losses()} == set(LOSSES.items()), "add a line to tests/cases.py"
     S, y = scores(10)
     D, _ = scores(11)
     loss = MarginDistributionLoss(0.2, 0.7)  # not convex: a gradient, but no conjugate
@@ -167,7 +155,7 @@ NOT_CONVEX = {  # its conjugate is that of a convex function below it
 ALL = [penalty for penalty, _ in EXACT] + [penalty for some in (BOUNDED | NOT_CONVEX).values() for penalty in some]
 
 
-def called(thing):
+def penalty_called(thing):
     settings = "-".join(str(value) for value in vars(thing).values() if isinstance(value, (float, int, str)))
     return f"{type(thing).__name__}-{settings}" if isinstance(thing, Penalty) else getattr(thing, "__name__", None)
 
@@ -181,7 +169,7 @@ def vectors(seed=0):
     return np.random.default_rng(seed).normal(size=(2, 6, 4))
 
 
-@pytest.mark.parametrize("penalty", ALL, ids=called)
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_the_gradient_of_a_penalty_is_its_slope(penalty):
     W, V = vectors()
     W, V = (at_sum_zero(W), at_sum_zero(V)) if isinstance(penalty, ZeroSumNorm) else (W, V)
@@ -190,7 +178,7 @@ def test_the_gradient_of_a_penalty_is_its_slope(penalty):
     assert slope == pytest.approx((penalty.gradient(W) * V).sum(), rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("penalty, domain", EXACT, ids=called)
+@pytest.mark.parametrize("penalty, domain", EXACT, ids=penalty_called)
 def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, domain):
     W, V = map(domain, vectors())
     Z = penalty.gradient(W)
@@ -204,7 +192,7 @@ def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, 
 ALONG_FLOWS = [penalty for penalty in ALL if penalty.has_model]
 
 
-@pytest.mark.parametrize("penalty", ALL, ids=called)
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_what_a_penalty_does_not_offer_it_says(penalty):
     W, _ = vectors()
     if not penalty.has_model:
@@ -220,7 +208,7 @@ def test_what_a_penalty_does_not_offer_it_says(penalty):
         assert problem.coupling == penalty.coupling(4)
 
 
-@pytest.mark.parametrize("penalty", ALL, ids=called)
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_a_penalty_that_centres_is_least_at_sum_zero(penalty):
     W, _ = vectors()
     if penalty.centres:
@@ -230,7 +218,7 @@ def test_a_penalty_that_centres_is_least_at_sum_zero(penalty):
     assert slope == pytest.approx(penalty.offset_gradient(b).sum())
 
 
-@pytest.mark.parametrize("penalty", [p for p in ALL if p.class_scales is not None], ids=called)
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.class_scales is not None], ids=penalty_called)
 def test_class_scales_make_the_penalty(penalty):
     """``R = min_beta sum_k |w_k|^2 / (2 beta_k)``: the scales of the norms attain it, others do not."""
     W, _ = vectors()
@@ -242,7 +230,7 @@ def test_class_scales_make_the_penalty(penalty):
     assert (norms**2 / (2.0 * other)).sum() >= penalty.value(W) - 1e-12
 
 
-@pytest.mark.parametrize("penalty", [p for p in ALL if p.pair_powers is not None], ids=called)
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.pair_powers is not None], ids=penalty_called)
 def test_powers_of_pairs_make_the_penalty(penalty):
     W, _ = vectors()
     powers = penalty.pair_powers
@@ -250,7 +238,7 @@ def test_powers_of_pairs_make_the_penalty(penalty):
     assert value == pytest.approx(penalty.value(W))
 
 
-@pytest.mark.parametrize("penalty", [p for p in ALL if p.coupling(4) is not None], ids=called)
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.coupling(4) is not None], ids=penalty_called)
 def test_a_coupling_is_the_hessian(penalty):
     W, _ = vectors()
     W = at_sum_zero(W) if penalty.fixes_sum else W
@@ -259,7 +247,7 @@ def test_a_coupling_is_the_hessian(penalty):
     np.testing.assert_allclose(penalty.gradient(W), coupling.own * W + across * W.sum(axis=1, keepdims=True), atol=1e-12)
 
 
-@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=called)
+@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=penalty_called)
 def test_a_bound_along_flows_is_one(penalty):
     W, V = vectors()
     model = penalty.model(W, 0.0)
@@ -270,7 +258,7 @@ def test_a_bound_along_flows_is_one(penalty):
                 assert penalty.value(other) + along(t) >= t * float((model.gradient * other).sum()) - 1e-9
 
 
-@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=called)
+@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=penalty_called)
 def test_a_bound_along_flows_is_tight(penalty):
     """At the gradient of W, where the optimum is. That of the l1 norm leaves out what a ridge adds."""
     penalty = PairwiseL1(penalty.p, 1e-9) if isinstance(penalty, PairwiseL1) else penalty
@@ -282,7 +270,7 @@ def test_a_bound_along_flows_is_tight(penalty):
     assert along(t) == pytest.approx(t * inner - value, abs=1e-6 * value)
 
 
-@pytest.mark.parametrize("penalty", [p for some in NOT_CONVEX.values() for p in some], ids=called)
+@pytest.mark.parametrize("penalty", [p for some in NOT_CONVEX.values() for p in some], ids=penalty_called)
 def test_the_conjugate_of_a_penalty_that_is_not_convex_bounds_it(penalty):
     for seed in range(20):
         W, V = vectors(seed)
@@ -292,18 +280,18 @@ def test_the_conjugate_of_a_penalty_that_is_not_convex_bounds_it(penalty):
 
 
 @each_loss
-def test_weak_duality_of_the_problem(name):
+def test_weak_duality_of_the_problem(loss):
     rng = np.random.default_rng(8)
-    X, y = rng.normal(size=(30, 4)), rng.integers(0, 3, size=30).astype(np.int32)
+    X, y = rng.normal(size=(30, 4)), rng.integers(0, 5, size=30).astype(np.int32)
     cost = rng.uniform(0.5, 2.0, size=30)
-    problem = Problem(X, y, cost, 3, LOSSES[name](), PENALTIES["squared_norm"](), fit_intercept=False)
-    W = rng.normal(size=(4, 3))
+    problem = Problem(X, y, cost, 5, loss, PENALTIES["squared_norm"](), fit_intercept=False)
+    W = rng.normal(size=(4, 5))
     T = cost[:, None] * problem.loss.gradient(X @ W, y)
     dual = problem.dual(T)
     assert np.isfinite(dual)
     for _ in range(20):
-        assert dual <= problem.primal(rng.normal(size=(4, 3)), np.zeros(3)) + 1e-9
-    free = Problem(X, y, cost, 3, LOSSES[name](), PENALTIES["squared_norm"](), fit_intercept=True)
+        assert dual <= problem.primal(rng.normal(size=(4, 5)), np.zeros(5)) + 1e-9
+    free = Problem(X, y, cost, 5, loss, PENALTIES["squared_norm"](), fit_intercept=True)
     assert free.dual(T) == -np.inf  # its columns do not add up to zero
 
 

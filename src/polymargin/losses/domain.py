@@ -165,7 +165,6 @@ class TopKSimplex(Domain):
     k: int
 
     name = "top_k"
-    native = Native("top_k")
 
     @property
     def parameters(self) -> tuple[float, ...]:

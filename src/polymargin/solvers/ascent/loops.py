@@ -48,7 +48,7 @@ def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> 
     loss, band = problem.loss, problem.loss.margin_band
     if band is None or not problem.penalty.identity_hessian:
         raise TypeError(
-            f"concave-convex rounds need a loss with a band of margins and the penalty 1/2 |W|^2; got the loss "
+            f"concave-convex rounds need the margin distribution loss, or one with a band, and the penalty 1/2 |W|^2; got "
             f"'{loss.name}' with the penalty '{problem.penalty.name}'"
         )
     X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, *band, frozen)
