@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,7 @@ class AngularSVC(MarginClassifier):
     """
 
     _convex = False
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"omega": (0.1, 1.0)}
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class CrammerSingerSVC(MarginClassifier):
     16.92
     """
 
-    _has_kernel_dual = True
+    _has_kernel_dual = _compares_kernel = True
 
     def _loss(self) -> ScoreLoss:
         return CrammerSingerHinge()
@@ -97,7 +97,7 @@ class WestonWatkinsSVC(MarginClassifier):
     True
     """
 
-    _has_kernel_dual = True
+    _has_kernel_dual = _compares_kernel = True
 
     def _loss(self) -> ScoreLoss:
         return WestonWatkinsHinge()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,8 @@ class LpNormSVC(MarginClassifier):
     (10,)
     """
 
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"p": (1.2, 1.5)}
+
     def __init__(
         self,
         C: float = 1.0,
@@ -142,8 +144,10 @@ class LpNormSVC(MarginClassifier):
         return _LOSSES[self.loss]()
 
     def _penalty(self) -> Penalty:
-        fitting = vars(self).get("_fitting", {"p_": vars(self).get("p_")})
-        return _penalty_of(fitting.get("p_", 2.0), self.loss)
+        """Before a fit that of the parameters; p = 2 stands for one that is not chosen yet."""
+        given = 2.0 if self.p == "auto" else self.p
+        p = vars(self).get("_fitting", vars(self)).get("p_", given)
+        return _penalty_of(float(p), self.loss)
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         if "p_" not in vars(self).get("_fitting", {"p_": None}):  # in a fit with p="auto"

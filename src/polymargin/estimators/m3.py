@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,9 @@ class M3SVC(MarginClassifier):
     >>> print(f"{machine.objective_:.2f}")
     299.58
     """
+
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"p": (2, 4)}
+    _compares_kernel = True
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,7 @@ class MarginDistributionSVC(MarginClassifier):
     """
 
     _convex = False  # with three classes and more
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"theta": (0.2,), "mu": (0.5,)}
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from polymargin.estimators import label_targets
 from polymargin.estimators.base import MarginClassifier, Targets
 from polymargin.estimators.docs import documented
 from polymargin.label_problem import LabelProblem, Pairs
-from polymargin.penalties import CoupledNorm, ZeroSumNorm
+from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
 from polymargin.solvers import Solution, SparseDuals, Start
 
 _DEFAULT_ALPHA = 0.5
@@ -101,6 +101,8 @@ class OneVsNoneSVC(MarginClassifier):
     """
 
     _trivial_machine = "has W = 0 and ignores X"
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"alpha": (0.0, 0.5)}
+    _compares_kernel = True
 
     def __init__(
         self,
@@ -174,15 +176,17 @@ class OneVsNoneSVC(MarginClassifier):
                 f"here {lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
             )
 
+    def _penalty(self) -> Penalty:
+        return CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
+
     def _problem(  # type: ignore[override]
         self, X: Any, y: Pairs, weight: NDArray[np.float64], n_classes: int
     ) -> LabelProblem:
         cost = np.ascontiguousarray(self.C * weight, dtype=np.float64)
-        penalty = CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
         gamma_b = None
         if self.biases == "soft":
             gamma_b = float(cost[y.signs > 0].sum()) / n_classes if self.gamma_b == "scale" else float(self.gamma_b)
-        return LabelProblem(X, y, cost, n_classes, penalty, gamma_b)
+        return LabelProblem(X, y, cost, n_classes, self._penalty(), gamma_b)
 
     def _solve(self, problem: LabelProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
         if self.solver == "mm":
