@@ -96,6 +96,11 @@ class ScoreLoss(abc.ABC):
         return self.native.row_problem
 
     @property
+    def row_parameters(self) -> tuple[float, ...]:
+        """What the row sub-problem needs to know besides its name: the parameters of the domain."""
+        return () if self.domain is None else self.domain.parameters
+
+    @property
     def scaled_row_problem(self) -> str | None:
         """The same for machines with class scales."""
         return self.native.scaled_row_problem
