@@ -55,15 +55,19 @@ class Domain(abc.ABC):
     name : str
     native, native_squared : Native
         Who solves the loss, and its square.
-    has_plain_faces : bool
-        Whether `Projected` says all about the face that a projection lies on: a dual is free, at a bound of its own, or tied
-        to the others of a closed row by their sum. Newton's method with multipliers asks for it.
     """
 
     name: ClassVar[str]
     native: ClassVar[Native] = Native()
     native_squared: ClassVar[Native] = Native()
-    has_plain_faces: ClassVar[bool] = False
+
+    @property
+    def has_plain_faces(self) -> bool:
+        """Whether `Projected` says all about the face that a projection lies on: Newton's method with multipliers asks.
+
+        Then a dual is free, or at a bound of its own, and the free ones of a closed row are tied by their sum alone.
+        """
+        return False
 
     @property
     def parameters(self) -> tuple[float, ...]:
@@ -108,7 +112,10 @@ class Box(Domain):
 
     name = "box"
     native = Native("weston_watkins", None, "weston_watkins")
-    has_plain_faces = True
+
+    @property
+    def has_plain_faces(self) -> bool:
+        return True
 
     def gauge(self, A: Array) -> Array:
         return np.asarray(A.max(axis=1))
@@ -126,7 +133,10 @@ class Simplex(Domain):
     name = "simplex"
     native = Native("crammer_singer", "scaled_crammer_singer", "crammer_singer")
     native_squared = Native(None, "squared_crammer_singer", "squared_crammer_singer")
-    has_plain_faces = True
+
+    @property
+    def has_plain_faces(self) -> bool:
+        return True
 
     def gauge(self, A: Array) -> Array:
         return np.asarray(A.sum(axis=1))
@@ -158,8 +168,8 @@ class TopKSimplex(Domain):
 
         sum_l a_l <= S,     a_l <= S / k,     S - sum_l a_l <= S / k,     S <= 1
 
-    for some S, and the simplex for k = 1. The third condition ties the duals to each other, whatever their size:
-    ``(k - 1) max a <= sum_l a_l``.
+    for some S. Without S: ``sum_l a_l <= 1``, ``a_l <= 1 / k``, and a cone, ``(k - 1) a_l <= sum_j a_j``, which ties the
+    duals to each other, whatever their size. Only from k = 3 on that says anything; for k = 1 this is the simplex.
     """
 
     k: int
@@ -175,10 +185,28 @@ class TopKSimplex(Domain):
         tied = (self.k - 1) * largest <= total + _ROUNDING * largest
         return np.where(tied, np.maximum(total, self.k * largest), np.inf)
 
+    @property
+    def has_plain_faces(self) -> bool:
+        return self.k <= 2
+
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
-        """By two nested bisections: on S, whose slope is that of the Lagrangian, and on what all duals of a row lose."""
         rivals = np.ones(T.shape, dtype=bool)
         rivals[np.arange(len(y)), y] = False
+        return self._project_on_cone(T, rivals, upper) if self.k > 2 else self._project_on_box(T, rivals, upper)
+
+    def _project_on_box(self, T: Array, rivals: Mask, upper: Array) -> Projected:
+        """``a_l <= u / k``, ``sum_l a_l <= u``."""
+        cap = upper / self.k
+        A = np.where(rivals, np.clip(T, 0.0, cap[:, None]), 0.0)
+        closed = A.sum(axis=1) >= upper
+        rows = np.flatnonzero(closed)
+        if len(rows):
+            T, cap = np.where(rivals[rows], T[rows], 0.0), cap[rows]  # the level is positive: 0 stays 0
+            A[rows] = np.clip(T - _levels_of_box(T, cap, upper[rows])[:, None], 0.0, cap[:, None])
+        return Projected(A, (A > 0.0) & (upper[:, None] / self.k > A), closed)
+
+    def _project_on_cone(self, T: Array, rivals: Mask, upper: Array) -> Projected:
+        """By two nested bisections: on S, whose slope is that of the Lagrangian, and on what all duals of a row lose."""
         low, high = np.zeros(len(T)), np.array(upper, dtype=np.float64)
         for _ in range(_HALVINGS):
             S = 0.5 * (low + high)
@@ -211,3 +239,20 @@ class TopKSimplex(Domain):
             low, high = np.where(more, level, low), np.where(more, high, level)
         level = np.where(total == wanted, 0.0, high)
         return at(level), level
+
+
+def _levels_of_box(T: Array, cap: Array, total: Array) -> Array:
+    """The t >= 0 for which ``clip(T - t, 0, cap)`` add up to `total` in each row.
+
+    As t falls an entry begins to count at ``t = T`` and ends at ``t = T - cap``: in between the sum is a line.
+    """
+    n, c = T.shape
+    falling = np.concatenate([T, T - cap[:, None]], axis=1)
+    order = np.argsort(-falling, axis=1)
+    levels = np.take_along_axis(falling, order, axis=1)
+    slopes = np.cumsum(np.where(order < c, 1.0, -1.0), axis=1)
+    sums = np.zeros((n, 2 * c))
+    np.cumsum(-slopes[:, :-1] * np.diff(levels, axis=1), axis=1, out=sums[:, 1:])
+    last, rows = np.count_nonzero(sums < total[:, None], axis=1) - 1, np.arange(n)
+    found = levels[rows, last] - (total - sums[rows, last]) / np.maximum(slopes[rows, last], 1.0)
+    return np.maximum(found, 0.0)  # rounding aside, the sum exceeds the total at 0

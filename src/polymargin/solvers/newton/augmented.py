@@ -283,6 +283,6 @@ def _free_pairs(at: Projected, y: NDArray[np.int32]) -> _Pairs:
     """A closed row's largest dual stands in for its own class: it gives what the others take."""
     rows, rivals = np.nonzero(at.free)
     closed = at.closed[rows]
-    own = np.where(closed, at.A.argmax(axis=1)[rows], y[rows])
+    own = np.where(closed, np.where(at.free, at.A, -1.0).argmax(axis=1)[rows], y[rows])
     kept = ~closed | (rivals != own)
     return _Pairs(rows[kept], own[kept], rivals[kept], closed[kept])
