@@ -15,7 +15,7 @@ from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDist
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.bounds import balanced_duals, balancing_factors
 
 each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
 
@@ -99,6 +99,24 @@ def test_the_gauge_is_the_least_cost_that_duals_need(loss):
     shorter = loss.domain.project(A, y, 0.9 * gauge).A
     assert (np.abs(shorter - A).max(axis=1) > 1e-3 * A.max(axis=1)).all()
     assert loss.domain.room(A, 0.5 * gauge) == pytest.approx(0.5)
+
+
+@each_domain
+def test_repaired_duals_lie_in_the_domain_and_circulate(loss):
+    """Factors that balance flows between classes may push duals out of their domain."""
+    T, y = scores(17)
+    cost = np.random.default_rng(18).uniform(0.2, 2.0, len(y))
+    domains = loss.domain.of_rows(y, cost)
+    for size in (1e-6, 0.1):
+        A = domains.project(T).A * (1.0 + size * np.random.default_rng(19).random((5, 5)))[y]
+        A = domains.repaired(balanced_duals(A, y))
+        flows = np.zeros((5, 5))
+        np.add.at(flows, y, A)
+        assert (A >= 0.0).all() and domains.room(A) >= 1.0 - 1e-9
+        np.testing.assert_allclose(flows.sum(axis=0), flows.sum(axis=1), atol=1e-12 * flows.sum())
+        assert A.sum() > 0.0
+    small = domains.repaired(1e-3 * balanced_duals(np.where(np.arange(5) != y[:, None], cost[:, None], 0.0), y))
+    assert small.sum() > 0.0  # inside: nothing is taken away
 
 
 def test_top_1_is_the_closest_rival():

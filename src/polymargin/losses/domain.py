@@ -86,6 +86,10 @@ class Domain(abc.ABC):
         """The largest factor up to 1 that keeps these non-negative duals in their domains."""
         return float((upper / np.maximum(self.gauge(A), upper)).min())
 
+    def repaired(self, A: Array, y: Classes, upper: Array) -> Array:
+        """Duals in the domains near A, with flows between the classes that circulate if those of A do: here a multiple."""
+        return np.asarray(self.room(A, upper) * A)
+
     def of_rows(self, y: Classes, cost: Array) -> RowDomains:
         """The domains of all rows of a problem."""
         return RowDomains(self, y, cost)
@@ -104,6 +108,9 @@ class RowDomains:
 
     def room(self, A: Array) -> float:
         return self.domain.room(A, self.cost)
+
+    def repaired(self, A: Array) -> Array:
+        return self.domain.repaired(A, self.y, self.cost)
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,22 @@ class TopKSimplex(Domain):
     @property
     def has_plain_faces(self) -> bool:
         return self.k <= 2
+
+    def repaired(self, A: Array, y: Classes, upper: Array) -> Array:
+        """Duals beside the cone have no multiple inside: as much of equal duals is added as brings all rows there.
+
+        With ``a_il = w_i``, and w of the same sum in every class, each class gives each other class the same. If k is the
+        number of classes, there are only such duals.
+        """
+        beside = np.maximum((self.k - 1) * A.max(axis=1) - A.sum(axis=1), 0.0)
+        out, c = np.flatnonzero(beside), A.shape[1]
+        if len(out):
+            w = A.sum(axis=1) / (c - 1) if self.k == c else upper / max(c - 1, self.k)
+            totals = np.bincount(y, w, c)
+            w = w * totals.min() / np.maximum(totals, 1e-300)[y]
+            part = float((beside[out] / (beside[out] + (c - self.k) * w[out])).max())
+            A = (1.0 - part) * A + part * np.where(np.arange(c) != y[:, None], w[:, None], 0.0)
+        return super().repaired(A, y, upper)
 
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
         rivals = np.ones(T.shape, dtype=bool)
