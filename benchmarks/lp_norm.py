@@ -55,7 +55,7 @@ def measure_times(args: argparse.Namespace) -> list[dict[str, Any]]:
             for tol in args.tols:
                 common: dict[str, Any] = {"C": C, "tol": tol, "fit_intercept": intercept, "random_state": 0}
                 sides = {"Crammer-Singer": CrammerSingerSVC(**common)}
-                sides |= {f"p={p:g}": LpNormSVC(p, **common) for p in EXPONENTS}
+                sides |= {f"p={p:g}": LpNormSVC(p=p, **common) for p in EXPONENTS}
                 seconds = dict.fromkeys(sides, np.inf)
                 for _ in range(args.repeats):
                     for name, machine in sides.items():
@@ -107,9 +107,9 @@ def measure_accuracy(data: Data) -> dict[str, Any]:
 
     validated, bound, tested = {}, {}, {}
     for C in COSTS:
-        auto = LpNormSVC("auto", C=C, random_state=0).fit(data.X, data.y)
+        auto = LpNormSVC(p="auto", C=C, random_state=0).fit(data.X, data.y)
         for p in CANDIDATES:
-            machine = LpNormSVC(p, C=C, random_state=0).fit(data.X, data.y)
+            machine = LpNormSVC(p=p, C=C, random_state=0).fit(data.X, data.y)
             validated[C, p] = float(auto.p_scores_[auto.p_candidates_ == p][0])
             bound[C, p] = generalization_bound(machine, data.X, data.y).value
             tested[C, p] = float(machine.score(data.X_test, data.y_test))

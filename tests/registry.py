@@ -22,12 +22,6 @@ from sklearn.utils import get_tags
 
 import polymargin
 
-# Machines whose R allows one vector to be added to every w_k: they report the one with sum zero.
-CENTRED_VECTORS = {"CrammerSingerSVC", "WestonWatkinsSVC", "M3SVC", "MarginDistributionSVC"}
-
-# Machines with R = 1/2 |W|^2 and a convex loss: the optimal W is unique.
-HALF_SQUARED_NORM = {"CrammerSingerSVC", "WestonWatkinsSVC"}
-
 # Machines that are not convex and, from another start or order of rows, end in another minimum: so far apart, relatively.
 # Measured in the tests of promises: 3e-5.
 OTHER_MINIMA = {"MarginDistributionSVC": 1e-4}
@@ -63,7 +57,13 @@ def supports_multilabel(machine: type[BaseEstimator]) -> bool:
 
 
 def has_centred_vectors(machine: type[BaseEstimator]) -> bool:
-    return machine.__name__ in CENTRED_VECTORS
+    """Whether R allows one vector to be added to every w_k: such machines report the one with sum zero."""
+    return bool(machine()._penalty().centres)
+
+
+def has_unique_vectors(machine: type[BaseEstimator]) -> bool:
+    """R = 1/2 |W|^2 and a convex loss: the optimal W is unique."""
+    return is_convex(machine) and bool(machine()._penalty().identity_hessian)
 
 
 def convex_estimators() -> list[type[BaseEstimator]]:
@@ -127,7 +127,7 @@ def assert_same_machine(first: BaseEstimator, second: BaseEstimator, X: Any) -> 
     clear = has_clear_winner(first, X)  # the others may tie at the optimum, and rounding decides
     np.testing.assert_array_equal(first.predict(X)[clear], second.predict(X)[clear])
     assert clear.mean() > 0.5
-    if type(first).__name__ in HALF_SQUARED_NORM:
+    if has_unique_vectors(type(first)):
         # F grows from its minimum by at least half the squared distance from the optimal W, which is unique
         distance = np.linalg.norm(first.class_vectors_ - second.class_vectors_)
         radius = sum(np.sqrt(2 * max(est.certificate_.gap, 0.0)) for est in (first, second))

@@ -466,13 +466,13 @@ def test_a_large_omega_does_not_loosen_the_tolerance(omega, fit_intercept, iris)
 @pytest.mark.parametrize("regularizer", RIVALS)
 def test_rounded_kinks(regularizer):
     """Never above the exact value, smooth, and exact at right angles once the multipliers have settled."""
-    exact, rounded = (REGULARIZERS[regularizer](4, 0.0) for _ in range(2))
-    rounded.width = 0.1
+    exact = REGULARIZERS[regularizer](4, 0.0)
+    rounded = exact.rounded(0.1)
     Q = np.linalg.qr(vectors(6, 4))[0]
     rng = np.random.default_rng(0)
     for size in (1e-3, 0.03, 0.3):
         W, V = Q + size * rng.normal(size=Q.shape), rng.normal(size=Q.shape)
-        rounded.settle_kinks(W)
+        rounded = rounded.settled_at(W)
         for t in (0.0, 0.02):
             if regularizer != "diversity":  # which is not monotone in |cos|
                 assert rounded.value(W + t * V) <= exact.value(W + t * V) + 1e-12
@@ -498,9 +498,9 @@ def test_rivals_are_no_worse_than_many_starts_of_lbfgs_at_the_default_tolerance(
         for seed in range(2):
             v = np.random.default_rng(seed).normal(size=d * c + c)
             for width in (0.3, 0.03, 3e-3, 3e-4):
-                problem.penalty.angles.width = width
+                problem.penalty.angles = problem.penalty.angles.rounded(width)
                 v = minimize(smoothed(problem, width), v, jac=True, method="L-BFGS-B", options={"maxiter": 150}).x
-            problem.penalty.angles.width = 0.0
+            problem.penalty.angles = problem.penalty.angles.rounded(0.0)
             best = min(best, problem.primal(v[: d * c].reshape(d, c), v[d * c :] * fit_intercept))
         assert excess(est) <= (best - problem.penalty.least) * (1 + 1e-3)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import all_losses, called
 from registry import classes_in
 
 from polymargin import losses, penalties
-from polymargin.losses import LOSSES, ScoreLoss
+from polymargin.label_problem import LabelProblem, Pairs
+from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDistances, Penalty, SquaredNorm, ZeroSumNorm
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.bounds import balanced_duals, balancing_factors
 
-each_loss = pytest.mark.parametrize("name", sorted(LOSSES))
+each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
 
 
 def scores(seed=0, n=200, c=5):
@@ -24,8 +26,7 @@ def scores(seed=0, n=200, c=5):
 
 
 @each_loss
-def test_the_gradient_of_a_loss_supports_it(name):
-    loss = LOSSES[name]()
+def test_the_gradient_of_a_loss_supports_it(loss):
     S, y = scores(0)
     R, _ = scores(1)
     G = loss.gradient(S, y)
@@ -33,8 +34,7 @@ def test_the_gradient_of_a_loss_supports_it(name):
 
 
 @each_loss
-def test_the_gradient_of_a_loss_is_its_slope(name):
-    loss = LOSSES[name]()
+def test_the_gradient_of_a_loss_is_its_slope(loss):
     S, y = scores(2)
     D, _ = scores(3)
     t = 1e-7
@@ -44,8 +44,7 @@ def test_the_gradient_of_a_loss_is_its_slope(name):
 
 
 @each_loss
-def test_loss_and_conjugate_obey_fenchel(name):
-    loss = LOSSES[name]()
+def test_loss_and_conjugate_obey_fenchel(loss):
     S, y = scores(4)
     T = loss.gradient(S, y)
     np.testing.assert_allclose(loss.value(S, y) + loss.conjugate(T, y), (S * T).sum(axis=1), atol=1e-9)
@@ -54,22 +53,92 @@ def test_loss_and_conjugate_obey_fenchel(name):
 
 
 @each_loss
-def test_the_conjugate_is_infinite_outside_its_domain(name):
-    loss = LOSSES[name]()
+def test_the_conjugate_is_infinite_outside_its_domain(loss):
     S, y = scores(6)
     assert np.isinf(loss.conjugate(np.ones_like(S), y)).all()
 
 
 @each_loss
-def test_a_constant_added_to_all_scores_changes_no_loss(name):
-    loss = LOSSES[name]()
+def test_a_constant_added_to_all_scores_changes_no_loss(loss):
     S, y = scores(7)
     np.testing.assert_allclose(loss.value(S + 3.7, y), loss.value(S, y), atol=1e-12)
+
+
+each_domain = pytest.mark.parametrize("loss", [loss for _, loss in all_losses() if loss.domain is not None], ids=called)
+
+
+def support(loss, V, y):
+    """``max_{a in A} sum_l a_l v_l``: the loss of scores whose violations are v."""
+    S = V.copy()
+    S[np.arange(len(y)), y] = 1.0
+    return np.sqrt(loss.value(S, y)) if loss.squared else loss.value(S, y)
+
+
+@each_domain
+def test_the_projection_is_the_nearest_point_of_the_domain(loss):
+    """Nothing in the domain is farther in the direction of what was projected: ``max_a <t - p, a> = <t - p, p>``."""
+    T, y = scores(12)
+    cost = np.random.default_rng(13).uniform(0.2, 2.0, len(y))
+    domains = loss.domain.of_rows(y, cost)
+    A = domains.project(T).A
+    assert (A >= 0.0).all() and (A[np.arange(len(y)), y] == 0.0).all()
+    assert domains.room(A) >= 1.0 - 1e-12
+    np.testing.assert_allclose(((T - A) * A).sum(axis=1), cost * support(loss, T - A, y), atol=1e-12)
+    np.testing.assert_allclose(domains.project(A).A, A, atol=1e-12)
+
+
+@each_domain
+def test_the_gauge_is_the_least_cost_that_duals_need(loss):
+    T, y = scores(14)
+    A = loss.domain.project(T, y, np.ones(len(y))).A
+    A = A[A.any(axis=1)] * np.random.default_rng(15).uniform(0.1, 9.0, int(A.any(axis=1).sum()))[:, None]
+    y = (A == 0.0).argmax(axis=1)  # any class without a dual may be the own one
+    gauge = loss.domain.gauge(A)
+    assert np.isfinite(gauge).all()
+    np.testing.assert_allclose(loss.domain.project(A, y, gauge).A, A, atol=1e-10)
+    shorter = loss.domain.project(A, y, 0.9 * gauge).A
+    assert (np.abs(shorter - A).max(axis=1) > 1e-3 * A.max(axis=1)).all()
+    assert loss.domain.room(A, 0.5 * gauge) == pytest.approx(0.5)
+
+
+@each_domain
+def test_repaired_duals_lie_in_the_domain_and_circulate(loss):
+    """Factors that balance flows between classes may push duals out of their domain."""
+    T, y = scores(17)
+    cost = np.random.default_rng(18).uniform(0.2, 2.0, len(y))
+    domains = loss.domain.of_rows(y, cost)
+    for size in (1e-6, 0.1):
+        A = domains.project(T).A * (1.0 + size * np.random.default_rng(19).random((5, 5)))[y]
+        A = domains.repaired(balanced_duals(A, y))
+        flows = np.zeros((5, 5))
+        np.add.at(flows, y, A)
+        assert (A >= 0.0).all() and domains.room(A) >= 1.0 - 1e-9
+        np.testing.assert_allclose(flows.sum(axis=0), flows.sum(axis=1), atol=1e-12 * flows.sum())
+        assert A.sum() > 0.0
+    small = domains.repaired(1e-3 * balanced_duals(np.where(np.arange(5) != y[:, None], cost[:, None], 0.0), y))
+    assert small.sum() > 0.0  # inside: nothing is taken away
+
+
+def test_top_1_is_the_closest_rival():
+    S, y = scores(16)
+    first, hinge = TopKHinge(1), LOSSES["crammer_singer"]()
+    np.testing.assert_allclose(first.value(S, y), hinge.value(S, y), atol=1e-14)
+    np.testing.assert_array_equal(first.gradient(S, y), hinge.gradient(S, y))
+    A = np.abs(S) * (hinge.gradient(S, y) >= 0.0)
+    np.testing.assert_array_equal(first.domain.gauge(A), hinge.domain.gauge(A))
+
+
+def test_duals_of_few_classes_lie_in_no_multiple_of_a_top_k_domain():
+    """Where three violations are averaged one rival cannot have all the weight."""
+    A = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.5, 0.5, 0.1]])
+    np.testing.assert_allclose(TopKHinge(3).domain.gauge(A), [np.inf, 3.0, 1.5])
+    assert TopKHinge(3).domain.room(A, np.ones(3)) == 0.0
 
 
 def test_every_loss_has_its_contracts():
     """A loss outside the registry says why: the tests above do not see it."""
     assert classes_in(losses, ScoreLoss) - set(LOSSES.values()) == {MarginDistributionLoss}
+    assert {(name, type(loss)) for name, loss in all_losses()} == set(LOSSES.items()), "add a line to tests/cases.py"
     S, y = scores(10)
     D, _ = scores(11)
     loss = MarginDistributionLoss(0.2, 0.7)  # not convex: a gradient, but no conjugate
@@ -104,7 +173,7 @@ NOT_CONVEX = {  # its conjugate is that of a convex function below it
 ALL = [penalty for penalty, _ in EXACT] + [penalty for some in (BOUNDED | NOT_CONVEX).values() for penalty in some]
 
 
-def called(thing):
+def penalty_called(thing):
     settings = "-".join(str(value) for value in vars(thing).values() if isinstance(value, (float, int, str)))
     return f"{type(thing).__name__}-{settings}" if isinstance(thing, Penalty) else getattr(thing, "__name__", None)
 
@@ -118,7 +187,7 @@ def vectors(seed=0):
     return np.random.default_rng(seed).normal(size=(2, 6, 4))
 
 
-@pytest.mark.parametrize("penalty", ALL, ids=called)
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_the_gradient_of_a_penalty_is_its_slope(penalty):
     W, V = vectors()
     W, V = (at_sum_zero(W), at_sum_zero(V)) if isinstance(penalty, ZeroSumNorm) else (W, V)
@@ -127,7 +196,7 @@ def test_the_gradient_of_a_penalty_is_its_slope(penalty):
     assert slope == pytest.approx((penalty.gradient(W) * V).sum(), rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("penalty, domain", EXACT, ids=called)
+@pytest.mark.parametrize("penalty, domain", EXACT, ids=penalty_called)
 def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, domain):
     W, V = map(domain, vectors())
     Z = penalty.gradient(W)
@@ -138,10 +207,65 @@ def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, 
         assert penalty.value(other) + penalty.conjugate(Z) >= (Z * other).sum() - 1e-12
 
 
-ALONG_FLOWS = [penalty for penalty in ALL if hasattr(penalty, "conjugate_along")]
+ALONG_FLOWS = [penalty for penalty in ALL if penalty.has_model]
 
 
-@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=called)
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
+def test_what_a_penalty_does_not_offer_it_says(penalty):
+    W, _ = vectors()
+    if not penalty.has_model:
+        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no model"):
+            penalty.model(W, 0.0)
+        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no bound"):
+            penalty.conjugate_along(None, W)
+    problem = LabelProblem(W, Pairs(np.arange(7), np.zeros(6, dtype=np.int32), np.ones(6)), np.ones(6), 4, penalty, None)
+    if penalty.coupling(4) is None:
+        with pytest.raises(TypeError, match=f"coupling of classes; got '{penalty.name}'"):
+            problem.coupling  # noqa: B018
+    else:
+        assert problem.coupling == penalty.coupling(4)
+
+
+@pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
+def test_a_penalty_that_centres_is_least_at_sum_zero(penalty):
+    W, _ = vectors()
+    if penalty.centres:
+        assert penalty.value(at_sum_zero(W)) < penalty.value(W)
+    b, t = np.arange(4.0), 1e-4
+    slope = (penalty.offset_value(b + t) - penalty.offset_value(b - t)) / (2 * t)
+    assert slope == pytest.approx(penalty.offset_gradient(b).sum())
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.class_scales is not None], ids=penalty_called)
+def test_class_scales_make_the_penalty(penalty):
+    """``R = min_beta sum_k |w_k|^2 / (2 beta_k)``: the scales of the norms attain it, others do not."""
+    W, _ = vectors()
+    norms, scales = np.linalg.norm(W, axis=0), penalty.class_scales
+    best = scales.of_norms(norms)
+    assert (norms**2 / (2.0 * best)).sum() == pytest.approx(penalty.value(W))
+    np.testing.assert_allclose(scales.log_step(best, norms), 0.0, atol=1e-12)
+    other = scales.scales_at(np.log(best) + np.array([0.1, -0.1, 0.2, 0.0]))
+    assert (norms**2 / (2.0 * other)).sum() >= penalty.value(W) - 1e-12
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.pair_powers is not None], ids=penalty_called)
+def test_powers_of_pairs_make_the_penalty(penalty):
+    W, _ = vectors()
+    powers = penalty.pair_powers
+    value = (powers.squares(W) ** (powers.p / 2)).sum() + powers.epsilon * (W * W).sum()
+    assert value == pytest.approx(penalty.value(W))
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.coupling(4) is not None], ids=penalty_called)
+def test_a_coupling_is_the_hessian(penalty):
+    W, _ = vectors()
+    W = at_sum_zero(W) if penalty.fixes_sum else W
+    coupling = penalty.coupling(4)
+    across = coupling.across if np.isfinite(coupling.across) else 0.0
+    np.testing.assert_allclose(penalty.gradient(W), coupling.own * W + across * W.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=penalty_called)
 def test_a_bound_along_flows_is_one(penalty):
     W, V = vectors()
     model = penalty.model(W, 0.0)
@@ -152,7 +276,7 @@ def test_a_bound_along_flows_is_one(penalty):
                 assert penalty.value(other) + along(t) >= t * float((model.gradient * other).sum()) - 1e-9
 
 
-@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=called)
+@pytest.mark.parametrize("penalty", ALONG_FLOWS, ids=penalty_called)
 def test_a_bound_along_flows_is_tight(penalty):
     """At the gradient of W, where the optimum is. That of the l1 norm leaves out what a ridge adds."""
     penalty = PairwiseL1(penalty.p, 1e-9) if isinstance(penalty, PairwiseL1) else penalty
@@ -164,7 +288,7 @@ def test_a_bound_along_flows_is_tight(penalty):
     assert along(t) == pytest.approx(t * inner - value, abs=1e-6 * value)
 
 
-@pytest.mark.parametrize("penalty", [p for some in NOT_CONVEX.values() for p in some], ids=called)
+@pytest.mark.parametrize("penalty", [p for some in NOT_CONVEX.values() for p in some], ids=penalty_called)
 def test_the_conjugate_of_a_penalty_that_is_not_convex_bounds_it(penalty):
     for seed in range(20):
         W, V = vectors(seed)
@@ -174,18 +298,18 @@ def test_the_conjugate_of_a_penalty_that_is_not_convex_bounds_it(penalty):
 
 
 @each_loss
-def test_weak_duality_of_the_problem(name):
+def test_weak_duality_of_the_problem(loss):
     rng = np.random.default_rng(8)
-    X, y = rng.normal(size=(30, 4)), rng.integers(0, 3, size=30).astype(np.int32)
+    X, y = rng.normal(size=(30, 4)), rng.integers(0, 5, size=30).astype(np.int32)
     cost = rng.uniform(0.5, 2.0, size=30)
-    problem = Problem(X, y, cost, 3, LOSSES[name](), PENALTIES["squared_norm"](), fit_intercept=False)
-    W = rng.normal(size=(4, 3))
+    problem = Problem(X, y, cost, 5, loss, PENALTIES["squared_norm"](), fit_intercept=False)
+    W = rng.normal(size=(4, 5))
     T = cost[:, None] * problem.loss.gradient(X @ W, y)
     dual = problem.dual(T)
     assert np.isfinite(dual)
     for _ in range(20):
-        assert dual <= problem.primal(rng.normal(size=(4, 3)), np.zeros(3)) + 1e-9
-    free = Problem(X, y, cost, 3, LOSSES[name](), PENALTIES["squared_norm"](), fit_intercept=True)
+        assert dual <= problem.primal(rng.normal(size=(4, 5)), np.zeros(5)) + 1e-9
+    free = Problem(X, y, cost, 5, loss, PENALTIES["squared_norm"](), fit_intercept=True)
     assert free.dual(T) == -np.inf  # its columns do not add up to zero
 
 

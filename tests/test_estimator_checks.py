@@ -1,5 +1,6 @@
 """scikit-learn's own checks, over every public estimator: default parameters, and no intercept."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,3 +71,10 @@ def test_defaults_are_those_of_the_public_contract(machine):
     if not has_free_intercept(machine):  # its biases are part of it
         del common["fit_intercept"]
     assert {name: params[name] for name in common} == common
+
+
+@each_machine
+def test_only_C_has_a_place(machine):
+    """All other parameters go by name: nobody mistakes one for another."""
+    _, *parameters = inspect.signature(machine.__init__).parameters.values()
+    assert [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY] == ["C"]

@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import CASES, all_losses, called
 from reference import MACHINES, REFERENCES, cvxpy_optimum, dense64, hinge_optimum, objective, row_weights
 from registry import all_estimators, convex_estimators, each_convex, has_free_intercept
+
+from polymargin.certificate import Ledger
+from polymargin.penalties import SquaredNorm
+from polymargin.problem import Problem as ClassProblem
+from polymargin.solvers import solve
 
 N_PROBLEMS = 200
 
@@ -175,6 +181,46 @@ def test_assembled_reference_equals_cvxpy(name, seed):
     optimum = hinge_optimum(name, *arguments)
     assert optimum.value == pytest.approx(cvxpy_optimum(name, *arguments), rel=1e-6)
     assert optimum.value == pytest.approx(optimum.lower, rel=1e-7)
+
+
+# -- every loss with 1/2 |W|^2, whether it has a machine of its own or not --
+
+
+def small_problem(loss, fit_intercept):
+    rng = np.random.default_rng(3)
+    n, d, c = 40, 4, 5
+    y = np.r_[np.arange(c), rng.integers(0, c, n - c)].astype(np.int32)
+    X, cost = rng.standard_normal((c, d))[y] + rng.standard_normal((n, d)), rng.uniform(0.2, 2.0, n)
+    return ClassProblem(X, y, cost, c, loss, SquaredNorm(), fit_intercept)
+
+
+def loss_optimum(name, problem):
+    """F at CVXPY's point by the loss of the package, and CVXPY's own value."""
+    import cvxpy as cp
+
+    n, c = problem.n_rows, problem.n_classes
+    W, b, own = cp.Variable((problem.n_features, c)), cp.Variable((1, c)), np.eye(c)[problem.y]
+    S = problem.X @ W + np.ones((n, 1)) @ b
+    violations = (1 - own) + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c))
+    F = problem.cost @ CASES[name].in_cvxpy(violations, own, problem.loss) + 0.5 * cp.sum_squares(W)
+    value = cp.Problem(cp.Minimize(F), [] if problem.fit_intercept else [b == 0]).solve(solver=cp.CLARABEL)
+    return problem.primal(W.value, b.value[0]), float(value)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name, loss", all_losses(), ids=lambda part: part if isinstance(part, str) else called(part))
+def test_every_loss_is_what_cvxpy_minimises_and_so_do_we(name, loss, fit_intercept):
+    problem = small_problem(loss, fit_intercept)
+    F_star, value = loss_optimum(name, problem)
+    assert pytest.approx(value, rel=1e-6) == F_star
+    if loss.row_problem is None:
+        return
+    ledger = Ledger(1e-8, rounding=problem.rounding_at)
+    solution = solve(problem, ledger, max_iter=5000, seed=0)
+    assert solution.certificate.status == "optimal"
+    assert solution.machine.primal == pytest.approx(F_star, rel=1e-6)
+    assert problem.primal(solution.machine.W, solution.machine.b) == pytest.approx(solution.machine.primal, rel=1e-10)
+    assert solution.certificate.dual <= F_star * (1 + 1e-10)
 
 
 def test_numpy_objective_by_hand():

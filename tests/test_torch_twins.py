@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -9,24 +10,19 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'polymargin[torch]'")
 
+from cases import CASES, all_losses, called  # noqa: E402
 from registry import all_estimators, classes_in  # noqa: E402
 
 import polymargin  # noqa: E402
 from polymargin import losses, penalties  # noqa: E402
 from polymargin import torch as twins  # noqa: E402
+from polymargin.losses.margin_distribution import MarginDistributionLoss  # noqa: E402
 
-HEAD = torch.nn.Linear(2, 2)  # ISM3Loss wants one; its weight is 0 here
-
-# name in LOSSES, or module and class outside it: the arguments of the original, the twin
-LOSSES = {
-    "crammer_singer": ({}, lambda **o: twins.CrammerSingerLoss(**o)),
-    "squared_crammer_singer": ({}, lambda **o: twins.CrammerSingerLoss(squared=True, **o)),
-    "weston_watkins": ({}, lambda **o: twins.WestonWatkinsLoss(**o)),
-    "weston_watkins as m3": ({}, lambda **o: twins.M3HingeLoss(delta=0.0, **o)),
-    "pairwise_logistic": ({}, lambda **o: twins.ISM3Loss(HEAD, loss="logistic", lam=0.0, **o)),
-    "cross_entropy": ({}, lambda **o: twins.ISM3Loss(HEAD, lam=0.0, **o)),
-    "margin_distribution:MarginDistributionLoss": (
-        {"theta": 0.3, "mu": 0.7},
+# The losses of `CASES`, and those outside: the original, the twin
+LOSSES = {called(loss): (loss, partial(CASES[name].twin, twins, loss)) for name, loss in all_losses()} | {
+    "weston_watkins as m3": (losses.WestonWatkinsHinge(), lambda **o: twins.M3HingeLoss(delta=0.0, **o)),
+    "margin_distribution": (
+        MarginDistributionLoss(theta=0.3, mu=0.7),
         lambda **o: twins.MarginDistributionLoss(theta=0.3, mu=0.7, **o),
     ),
 }
@@ -60,8 +56,7 @@ def original(package, registry, name):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_are_twins(name):
-    arguments, twin = LOSSES[name]
-    loss = original(losses, losses.LOSSES, name)(**arguments)
+    loss, twin = LOSSES[name]
     rng = np.random.default_rng(0)
     S, y = 2.0 * rng.standard_normal((300, 6)), rng.integers(0, 6, 300)
     scores = torch.from_numpy(S).requires_grad_()
@@ -86,8 +81,7 @@ def test_penalties_are_twins(name, shape):
 
 def test_no_twin_is_missing():
     """Every loss and penalty of the package has one, whether it is in a registry or not."""
-    with_twin = {original(losses, losses.LOSSES, name) for name in LOSSES}
-    assert with_twin == classes_in(losses, losses.ScoreLoss)
+    assert {type(loss) for loss, _ in LOSSES.values()} == classes_in(losses, losses.ScoreLoss)
     with_twin = {original(penalties, penalties.PENALTIES, name) for name in PENALTIES}
     assert with_twin == classes_in(penalties, penalties.Penalty)
     assert set(MACHINES) == {machine.__name__ for machine in all_estimators()}

@@ -10,7 +10,8 @@ from polymargin import (
     WestonWatkinsSVC,
 )
 from polymargin.comparison import Candidate
-from polymargin.comparison.candidates import LINEAR_CS, OWN_GRIDS
+from polymargin.comparison.candidates import LINEAR_CS
+from polymargin.estimators.base import MarginClassifier
 
 from . import machines as use
 from .plan import Case, Paper, Table
@@ -22,7 +23,7 @@ CS = tuple(float(C) for C in LINEAR_CS)
 def machines(case: Case) -> list[Candidate]:
     """The linear candidates of `compare_machines`, with its grids; the margin distribution machine beside them."""
     Cs = CS if case.grid == "full" else CS[1:4]
-    named = {
+    named: dict[str, type[MarginClassifier]] = {
         "Crammer-Singer": CrammerSingerSVC,
         "Weston-Watkins": WestonWatkinsSVC,
         "M3SVM": M3SVC,
@@ -31,7 +32,7 @@ def machines(case: Case) -> list[Candidate]:
         "One vs None": OneVsNoneSVC,
     }
     found = [
-        use.ours(machine, name, {**OWN_GRIDS.get(machine.__name__, {}), "C": Cs}, tol=case.tol)
+        use.ours(machine, name, {**machine._grid, "C": Cs}, tol=case.tol)
         for name, machine in named.items()
     ]
     band = {"theta": (0.2, 0.6), "C": tuple(C / 10 for C in Cs)}

@@ -13,22 +13,21 @@ is a lower bound of F. Duals whose B_k differ have the value minus infinity: `re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.penalties import CoupledNorm, ZeroSumNorm
-from polymargin.problem import largest_score, longest_row, rounding_of_scores
+from polymargin.penalties import Penalty
+from polymargin.penalties.capabilities import Coupling
+from polymargin.problem import Objective
 from polymargin.solvers.types import SparseDuals
 
 Array = NDArray[np.float64]
 
-_BLOCK_ENTRIES = 1 << 20  # entries of X or scores converted at a time
 _EPS = float(np.finfo(np.float64).eps)
 _SUMMED = 8.0  # roundings in a sum of many numbers, usually far less
 
@@ -43,8 +42,8 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LabelProblem:
-    """Features x known labels x costs x penalties.
+class LabelProblem(Objective):
+    """An objective with known labels: one hinge for each pair of a row and a label.
 
     Attributes
     ----------
@@ -53,7 +52,8 @@ class LabelProblem:
     cost : array of shape (n_pairs,)
         ``u_p > 0``.
     n_classes : int
-    penalty : CoupledNorm or ZeroSumNorm
+    penalty : Penalty
+        One that has a `coupling`.
     gamma_b : float or None
         Weight of the squared sum of the biases; None keeps the sum at zero.
     """
@@ -62,68 +62,51 @@ class LabelProblem:
     y: Pairs
     cost: Array
     n_classes: int
-    penalty: CoupledNorm | ZeroSumNorm
+    penalty: Penalty
     gamma_b: float | None
+
+    _block_entries: ClassVar[int] = 1 << 20
 
     @property
     def fixes_sum_of_offsets(self) -> bool:
-        """Whether they must add up to zero, which rounded ones do not."""
         return self.gamma_b is None
 
     @property
-    def n_rows(self) -> int:
-        return int(self.X.shape[0])
+    def _steepest(self) -> float:
+        return 1.0
 
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
+    @cached_property
+    def coupling(self) -> Coupling:
+        """The Hessian of R between the classes."""
+        found = self.penalty.coupling(self.n_classes)
+        if found is None:
+            raise TypeError(f"label problems need a penalty with a coupling of classes; got '{self.penalty.name}'")
+        return found
 
     @cached_property
     def pair_rows(self) -> NDArray[np.intp]:
         """Row of each pair."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.y.starts))
 
-    @cached_property
-    def longest_row(self) -> float:
-        """No row is longer than this."""
-        return longest_row(self.X)
+    def _loss_of(self, S: Array, rows: slice) -> float:
+        pairs = self._pairs_of(rows)
+        scores = S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
+        return float(self.cost[pairs] @ np.maximum(0.0, 1.0 - self.y.signs[pairs] * scores))
 
-    def primal(self, W: Array, b: Array) -> float:
-        """F of a machine; the scores are formed block by block."""
-        total = 0.0
-        for rows, pairs in self._blocks():
-            S = np.asarray(self.X[rows] @ W, dtype=np.float64) + b
-            total += self._loss_of_block(S, rows, pairs)
-        return total + self.penalty_value(W, b)
+    def _pairs_of(self, rows: slice) -> slice:
+        return slice(int(self.y.starts[rows.start]), int(self.y.starts[rows.stop]))
 
-    def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores."""
-        scores = largest_score(self.longest_row, W, b)
-        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(self.penalty_value(W, b))
-
-    def rounding_at(self, primal: float) -> float:
-        """The same of any machine with this objective and offsets that make up for the length of the rows."""
-        scores = 2.0 * self.longest_row * self.penalty.longest_vector(primal)
-        return rounding_of_scores(self.cost, scores, 1.0) + 8.0 * _EPS * abs(primal)
-
-    def total_loss(self, S: Array) -> float:
-        """The weighted loss of scores ``S (n, c)``."""
-        return sum(self._loss_of_block(S[rows], rows, pairs) for rows, pairs in self._blocks())
-
-    def penalty_value(self, W: Array, b: Array) -> float:
-        """``R(W) + R_b(b)``."""
-        return self.penalty.value(W) + self.bias_penalty(b)
-
-    def bias_penalty(self, b: Array) -> float:
+    def _offset_penalty(self, b: Array) -> float:
+        """``R_b(b)``."""
         return 0.0 if self.gamma_b is None else self.gamma_b * float(b.sum()) ** 2
 
     def pair_scores(self, W: Array, b: Array) -> Array:
         """``s_p`` of every pair."""
-        blocks = (
-            (np.asarray(self.X[rows] @ W, dtype=np.float64) + b)[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
-            for rows, pairs in self._blocks()
-        )
-        return np.concatenate(list(blocks))
+        found = []
+        for rows in self._blocks():
+            S, pairs = np.asarray(self.X[rows] @ W, dtype=np.float64) + b, self._pairs_of(rows)
+            found.append(S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]])
+        return np.concatenate(found)
 
     def dual(self, a: Array) -> float:
         """D of duals with equal B_k."""
@@ -165,8 +148,7 @@ class LabelProblem:
 
     @property
     def _least_curvature(self) -> float:
-        coupling = self.penalty.coupling(self.n_classes)
-        return 1.0 / max(coupling.scale, coupling.common)
+        return 1.0 / max(self.coupling.scale, self.coupling.common)
 
     @cached_property
     def _mean_member_norms(self) -> Array:
@@ -184,7 +166,7 @@ class LabelProblem:
             squares = np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
         else:
             squares = np.concatenate(
-                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows, _ in self._blocks()]
+                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows in self._blocks()]
             )
         return np.asarray(np.sqrt(squares))
 
@@ -209,7 +191,7 @@ class LabelProblem:
         if sparse.issparse(self.X):
             return np.asarray((sparse.csr_array(self.X).T @ duals).toarray(), dtype=np.float64)
         Z = np.zeros((self.n_classes, self.n_features))
-        for rows, _ in self._blocks():  # float32 rows are not converted at once
+        for rows in self._blocks():  # float32 rows are not converted at once
             Z += duals[rows].T @ self.X[rows]
         return Z.T
 
@@ -278,18 +260,5 @@ class LabelProblem:
         return support, self.penalty.minimizer(tau)
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
-        """How many of these rows are members of each class."""
         members = np.isin(self.pair_rows, support) & (self.y.signs > 0.0)
         return np.bincount(self.y.labels[members], minlength=self.n_classes).astype(np.int32)
-
-    def _loss_of_block(self, S: Array, rows: slice, pairs: slice) -> float:
-        scores = S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
-        return float(self.cost[pairs] @ np.maximum(0.0, 1.0 - self.y.signs[pairs] * scores))
-
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Rows and their pairs."""
-        widest = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
-        step = max(1, _BLOCK_ENTRIES // widest)
-        for start in range(0, self.n_rows, step):
-            stop = min(self.n_rows, start + step)
-            yield slice(start, stop), slice(int(self.y.starts[start]), int(self.y.starts[stop]))

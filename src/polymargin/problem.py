@@ -10,6 +10,7 @@ derivatives ``T (n, c)`` of the weighted losses in the scores, is
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.losses import ScoreLoss
+from polymargin.losses.domain import RowDomains
 from polymargin.penalties import Penalty
 from polymargin.validation import largest_entry
 
@@ -28,30 +30,121 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_BLOCK_ENTRIES = 1 << 18  # scores held, or rows converted, at a time when the objective is evaluated
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def rounding_of_scores(cost: Array, scores: float, slope: float) -> float:
-    """What rounding of scores of this size may change in a sum of losses; `slope` is how fast a loss may change."""
-    return 4.0 * _EPS * slope * float(cost.sum()) * (scores + 1.0)
+class Objective(abc.ABC):
+    """Features x targets x loss x penalty for any targets: one class a row (`Problem`), or labels (`label_problem.py`).
 
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64.
+    y
+        The targets.
+    cost : array
+        Of each row or pair of row and label, positive.
+    n_classes : int
+    penalty : Penalty
+    """
 
-def largest_score(longest_row: float, W: Array, b: Array) -> float:
-    """No sum that makes a score has larger terms together: ``|x_i| |w_k| + |b_k|``."""
-    vectors = np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0))
-    return float(longest_row * vectors + np.abs(b).max(initial=0.0))
+    X: Any
+    y: Any
+    cost: Array
+    n_classes: int
+    penalty: Penalty
 
+    _block_entries: ClassVar[int] = 1 << 18  # scores held, or rows converted, at a time when the objective is evaluated
 
-def longest_row(X: Any) -> float:
-    """No row of X is longer than this."""
-    width = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
-    return float(np.sqrt(width)) * largest_entry(X)
+    # ---- what the targets decide ------------------------------------------------------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def fixes_sum_of_offsets(self) -> bool:
+        """Whether the offsets must add up to zero, which rounded ones do not."""
+
+    @property
+    @abc.abstractmethod
+    def _steepest(self) -> float:
+        """How fast the loss of a row or pair may change with its scores."""
+
+    @abc.abstractmethod
+    def _loss_of(self, S: Array, rows: slice) -> float:
+        """The weighted loss of the scores S of some rows."""
+
+    @abc.abstractmethod
+    def _offset_penalty(self, b: Array) -> float:
+        """What the offsets cost in the few machines where they do."""
+
+    @abc.abstractmethod
+    def trivial_value(self) -> float:
+        """F of a machine that ignores the features, which a fit should beat."""
+
+    @abc.abstractmethod
+    def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
+        """Rows with a non-zero dual and the coefficients on them that make W."""
+
+    @abc.abstractmethod
+    def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
+        """How many of these rows belong to each class."""
+
+    # ---- what all share ---------------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @cached_property
+    def longest_row(self) -> float:
+        """No row is longer than this."""
+        width = int(np.diff(self.X.indptr).max(initial=0)) if sparse.issparse(self.X) else self.X.shape[1]
+        return float(np.sqrt(width)) * largest_entry(self.X)
+
+    def primal(self, W: Array, b: Array) -> float:
+        """F of a machine; the scores are formed block by block."""
+        total = 0.0
+        for rows in self._blocks():
+            S = np.asarray(self.X[rows] @ W, dtype=np.float64) + b
+            total += self._loss_of(S, rows)
+        return total + self.penalty_value(W, b)
+
+    def total_loss(self, S: Array) -> float:
+        """The weighted loss of scores ``S (n, c)``."""
+        return self._loss_of(S, slice(0, self.n_rows))
+
+    def penalty_value(self, W: Array, b: Array) -> float:
+        """R, with what the offsets cost."""
+        return self.penalty.value(W) + self._offset_penalty(b)
+
+    def rounding(self, W: Array, b: Array) -> float:
+        """What rounding may hide in F of a machine, in the scale of its scores: ``|x_i| |w_k| + |b_k|`` at most."""
+        vectors = np.sqrt(np.einsum("jk,jk->k", W, W).max(initial=0.0))
+        scores = float(self.longest_row * vectors + np.abs(b).max(initial=0.0))
+        return self._rounding_of(scores) + 8.0 * _EPS * abs(self.penalty_value(W, b))
+
+    def rounding_at(self, primal: float) -> float:
+        """The same of any machine with this objective and offsets that make up for the length of the rows."""
+        return self._rounding_of(2.0 * self.longest_row * self.penalty.longest_vector(primal)) + 8.0 * _EPS * abs(primal)
+
+    def _rounding_of(self, scores: float) -> float:
+        """What rounding of scores of this size may change in the sum of losses."""
+        return 4.0 * _EPS * self._steepest * float(self.cost.sum()) * (scores + 1.0)
+
+    def _blocks(self) -> Iterator[slice]:
+        # a block of dense rows in single precision is copied when it is multiplied
+        width = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
+        step = max(1, self._block_entries // width)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(self.n_rows, start + step))
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Features x targets x loss x penalty.
+class Problem(Objective):
+    """An objective with one class a row.
 
     Attributes
     ----------
@@ -75,48 +168,26 @@ class Problem:
     penalty: Penalty
     fit_intercept: bool
 
-    fixes_sum_of_offsets: ClassVar[bool] = False  # a constant added to all of them changes nothing
+    @property
+    def fixes_sum_of_offsets(self) -> bool:
+        return False  # a constant added to all of them changes nothing
 
     @property
-    def n_rows(self) -> int:
-        return int(self.X.shape[0])
+    def _steepest(self) -> float:
+        return 2.0 * (self.n_classes - 1)
 
     @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
+    def row_domains(self) -> RowDomains:
+        """Where the duals of the rows may lie."""
+        if self.loss.domain is None:
+            raise TypeError(f"the {self.loss.name} loss has no domain of duals")
+        return self.loss.domain.of_rows(self.y, self.cost)
 
-    @cached_property
-    def longest_row(self) -> float:
-        """No row is longer than this."""
-        return longest_row(self.X)
+    def _loss_of(self, S: Array, rows: slice) -> float:
+        return float(self.cost[rows] @ self.loss.value(S, self.y[rows]))
 
-    def primal(self, W: Array, b: Array) -> float:
-        """F of a machine; the scores are formed block by block."""
-        total = 0.0
-        for block in self._blocks():
-            S = np.asarray(self.X[block] @ W, dtype=np.float64) + b
-            total += float(self.cost[block] @ self.loss.value(S, self.y[block]))
-        return total + self.penalty_value(W, b)
-
-    def penalty_value(self, W: Array, b: Array) -> float:
-        """R, with what the offsets cost in the few machines where they do."""
-        return self.penalty.value(W) + self.penalty.offset_value(b)
-
-    def rounding(self, W: Array, b: Array) -> float:
-        """What rounding may hide in F of a machine, in the scale of its scores."""
-        scores = largest_score(self.longest_row, W, b)
-        return self._rounding(scores) + 8.0 * _EPS * abs(self.penalty_value(W, b))
-
-    def rounding_at(self, primal: float) -> float:
-        """The same of any machine with this objective and offsets that make up for the length of the rows."""
-        return self._rounding(2.0 * self.longest_row * self.penalty.longest_vector(primal)) + 8.0 * _EPS * abs(primal)
-
-    def _rounding(self, scores: float) -> float:
-        return rounding_of_scores(self.cost, scores, 2.0 * (self.n_classes - 1))
-
-    def total_loss(self, S: Array) -> float:
-        """The weighted loss of scores ``S (n, c)``."""
-        return float(self.cost @ self.loss.value(S, self.y))
+    def _offset_penalty(self, b: Array) -> float:
+        return self.penalty.offset_value(b)
 
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``.
@@ -131,7 +202,6 @@ class Problem:
         return support, tau[:, : self.n_classes]
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
-        """How many of these rows belong to each class."""
         return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)
 
     def dual(self, T: Array) -> float:
@@ -146,10 +216,3 @@ class Problem:
         """F of the machine that gives all classes the same score."""
         zeros = np.zeros((1, self.n_classes))
         return float(self.cost.sum() * self.loss.value(zeros, np.zeros(1, dtype=np.int32))[0])
-
-    def _blocks(self) -> Iterator[slice]:
-        # a block of dense rows in single precision is copied when it is multiplied
-        width = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
-        step = max(1, _BLOCK_ENTRIES // width)
-        for start in range(0, self.n_rows, step):
-            yield slice(start, start + step)

@@ -13,6 +13,7 @@ from reference_lp import lp_norm_optimum
 from polymargin import AngularSVC, CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
 from polymargin.certificate import Ledger
 from polymargin.losses import LOSSES
+from polymargin.losses.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
 from polymargin.solvers import plan as choice
@@ -20,7 +21,6 @@ from polymargin.solvers.ascent.class_scales import class_weighted_ascent
 from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.ascent.shifted import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.newton import augmented as multiplier_newton
-from polymargin.solvers.newton.polytopes import Boxes, Simplices
 from polymargin.solvers.plan import solve
 from polymargin.solvers.types import Machine, SparseDuals, Start
 
@@ -192,24 +192,24 @@ def test_pace_looks_ahead():
     assert answers == [False, False, True]
 
 
-@pytest.mark.parametrize("polytope", [Simplices, Boxes])
-def test_projections_are_nearest_points(polytope):
+@pytest.mark.parametrize("domain", [Simplex(), Box()])
+def test_projections_are_nearest_points(domain):
     rng = np.random.default_rng(0)
     n, c = 60, 5
     y, cost = rng.integers(c, size=n).astype(np.int32), rng.uniform(0.3, 2.0, n)
     T = rng.normal(0.3, 1.0, (n, c))
-    own, of = (np.arange(n), y), polytope(y, cost)
+    own, of = (np.arange(n), y), domain.of_rows(y, cost)
     A, free, closed = of.project(T)
     assert of.room(A) > 1.0 - 1e-12
     assert (A >= 0.0).all() and not A[own].any() and not free[own].any()
     inside = rng.uniform(0.0, 1.0, (200, n, c))
     inside[:, own[0], y] = 0.0
-    inside *= cost[:, None] / (inside.sum(axis=2, keepdims=True) if polytope is Simplices else 1.0)
+    inside *= cost[:, None] / (inside.sum(axis=2, keepdims=True) if domain == Simplex() else 1.0)
     T[own] = 0.0
     # the nearest point of a convex set: nothing inside lies ahead of it, seen from T
     assert (np.einsum("ij,kij->ki", T - A, inside - A) <= 1e-12).all()
     assert_allclose(np.where(closed, A.sum(axis=1), cost), cost)
-    assert closed.any() == (polytope is Simplices)
+    assert closed.any() == (domain == Simplex())
     # free duals follow T, the others stay
     moved = of.project(T + 1e-7 * rng.normal(size=T.shape)).A - A
     alone = closed & (free.sum(axis=1) == 1)  # such a dual has all of the sum

@@ -1,7 +1,7 @@
 """Who takes part: every machine of this library, and what people use today. Each with the grid it is tuned on.
 
 All linear machines are tuned over the same values of C, all kernel machines over the same smaller set, so that nobody wins
-by a finer grid. A machine's own parameter adds a few values.
+by a finer grid. A machine's own parameter adds a few values: its class says which, and whether it is tried with a kernel.
 """
 
 from __future__ import annotations
@@ -23,16 +23,6 @@ KERNEL_CS = (0.1, 1.0, 10.0, 100.0)
 NYSTROEM_FROM = 3000  # rows from which our kernel machines use a Nystroem map
 NYSTROEM_RANK = 500
 SVC_UP_TO = 20_000  # rows beyond which SVC is too slow to be tuned
-
-# The own parameters of our machines, and the values to try.
-OWN_GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "M3SVC": {"p": (2, 4)},
-    "MarginDistributionSVC": {"theta": (0.2,), "mu": (0.5,)},
-    "LpNormSVC": {"p": (1.2, 1.5)},
-    "AngularSVC": {"omega": (0.1, 1.0)},
-    "OneVsNoneSVC": {"alpha": (0.0, 0.5)},
-}
-WITH_KERNEL = ("CrammerSingerSVC", "WestonWatkinsSVC", "M3SVC", "OneVsNoneSVC")
 
 
 @dataclass(frozen=True)
@@ -74,9 +64,9 @@ def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> li
             continue
         if multilabel and "threshold" in estimator.get_params():
             estimator.set_params(threshold="auto")
-        own = OWN_GRIDS.get(name, {})
+        own = machine._grid
         found.append(Candidate(name, estimator, {**own, "C": LINEAR_CS}, ours=True))
-        if name in WITH_KERNEL:
+        if machine._compares_kernel:
             rank = NYSTROEM_RANK if n_rows > NYSTROEM_FROM else None
             kernel = machine(**{**estimator.get_params(), "kernel": "rbf", "n_components": rank})
             grid = {**{key: values[-1:] for key, values in own.items()}, "C": KERNEL_CS}

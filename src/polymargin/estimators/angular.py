@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.docs import documented
 from polymargin.losses import CrammerSingerHinge, ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
@@ -17,22 +18,20 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution
 from polymargin.solvers.models.angles import Spread, solve_apart
 
-_PARAMETERS = PARAMETERS.replace(
-    "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
-    "Stop when a convex model of the objective promises a relative decrease of at most `tol`, by a proven bound\n"
-    "        (``certificate_.stationarity``).",
+
+@documented(
+    tol="Stop when a convex model of the objective promises a relative decrease of at most `tol`, by a proven bound "
+    "(``certificate_.stationarity``).",
+    class_vectors_="One vector per class, for two classes too.",
 )
-_ATTRIBUTES = ATTRIBUTES.replace("for two classes too. They add up to zero.", "for two classes too.", 1)
-
-
 class AngularSVC(MarginClassifier):
-    __doc__ = f"""Multi-class SVM whose class vectors are kept apart (AR-MSVM; Li et al. 2017, Eq. 10).
+    r"""Multi-class SVM whose class vectors are kept apart (AR-MSVM; Li et al. 2017, Eq. 10).
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + \\tfrac\\omega2 A(W)
-              + C \\sum_i v_i \\, [1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}]_+,
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \|W\|_F^2 + \tfrac\omega2 A(W)
+              + C \sum_i v_i \, [1 - s_{i y_i} + \max_{k \neq y_i} s_{ik}]_+,
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
-    .. math:: A(W) = \\log \\sum_{{j \\le r}} \\sigma_j^2 - \\tfrac1r \\sum_{{j \\le r}} \\log \\sigma_j^2
+    .. math:: A(W) = \log \sum_{j \le r} \sigma_j^2 - \tfrac1r \sum_{j \le r} \log \sigma_j^2
 
     with the singular values of W, sample weights v and an unpenalised intercept b, which takes no part in the angles. A is
     least, log r, when all r singular values are equal; small ones mean that class vectors nearly depend on each other.
@@ -58,10 +57,12 @@ class AngularSVC(MarginClassifier):
         a possible decrease. A vector of length 0 is at right angles to all others.
     n_starts : int, default=1
         Starts beyond the first are random machines; the best end is kept. `max_iter` holds for each.
-    {_PARAMETERS}
+    [parameters]
+
     Attributes
     ----------
-    {_ATTRIBUTES}    angles_ : ndarray of shape (n_classes, n_classes)
+    [attributes]
+    angles_ : ndarray of shape (n_classes, n_classes)
         Angles between the lines along the class vectors in degrees, 0 to 90 (the paper's Eq. 3).
     min_angle_ : float
         The smallest of them.
@@ -95,6 +96,7 @@ class AngularSVC(MarginClassifier):
     """
 
     _convex = False
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"omega": (0.1, 1.0)}
 
     def __init__(
         self,
@@ -167,8 +169,8 @@ class AngularSVC(MarginClassifier):
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)
-        penalty, W = problem.penalty, solution.machine.W
-        assert isinstance(penalty, AnglePenalty)
+        penalty, W = problem.penalty.angular, solution.machine.W
+        assert penalty is not None  # that of `_penalty`, as the solver has settled it
         self._rank, self._floor = penalty.rank, penalty.floor
         self.angles_ = angles_between(W)
         self.min_angle_ = smallest_angle(self.angles_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,60 +26,6 @@ from polymargin.solvers import Solution, SparseDuals, Start, solve
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
     from polymargin.estimators.expansion import Expansion
     from polymargin.features import KernelMap
-
-PARAMETERS = """C : float, default=1.0
-        Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive.
-    kernel : str or callable, default="linear"
-        "linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed" or a callable, as in :class:`sklearn.svm.SVC`. The
-        kernel machine is exact, whether it is fitted through a pivoted Cholesky factor of the kernel matrix or, with many
-        rows, by a dual that asks for few of the matrix's rows.
-    gamma, degree, coef0
-        Kernel parameters as in :class:`sklearn.svm.SVC`; no effect on a linear kernel.
-    n_components : int or None, default=None
-        Rank of a Nystroem approximation of the kernel, for very many rows; None is exact.
-    fit_intercept : bool, default=True
-        Whether the classes have offsets b. They are not penalised.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.
-    max_iter : int, default=1000
-        Limit on epochs. One epoch is as many row visits as there are rows.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, multiplied with the sample weights.
-    warm_start : bool, default=False
-        Start from the last fit's duals if rows, features and classes have the same numbers; e.g. for a path over C.
-    n_jobs : int or None, default=None
-        Threads for passes over all rows (the true gap). None means 1, -1 all processors. The result does not depend on it.
-    verbose : int, default=0
-        Print a line at each evaluation of the true gap.
-    random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited. None is one and the same order: a fit can be repeated.
-    on_interrupt : "raise" or "keep", default="raise"
-        What Ctrl-C during the fit does: leave the estimator as it was, or keep the machine found so far, with its
-        certificate and a warning. Before there is one, "keep" raises too.
-    """
-
-ATTRIBUTES = """class_vectors_ : ndarray of shape (n_classes, n_features)
-        One vector per class, for two classes too. They add up to zero.
-    class_offsets_ : ndarray of shape (n_classes,)
-        One offset per class. They add up to zero.
-    coef_, intercept_ : ndarray
-        The same in scikit-learn's shapes: for two classes the differences, ``(1, n_features)`` and ``(1,)``. There are
-        class vectors and `coef_` for the linear kernel only.
-    dual_coef_ : ndarray of shape (n_classes, n_support)
-        Other kernels: coefficients of the support rows, ``s_k(x) = sum_i dual_coef_[k, i] k(x_i, x) + class_offsets_[k]``.
-    support_, support_vectors_, n_support_ : ndarray
-        Other kernels: indices of the support rows, the rows, and their number in each class.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
-    certificate_ : Certificate
-        Objective, dual bound, gap, status, iterations, seconds and history of the fit.
-    objective_ : float
-        ``certificate_.primal``.
-    n_iter_ : int
-        Epochs used, and Newton steps if an interior point ended the fit.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-    """
 
 
 class Warm(NamedTuple):
@@ -151,6 +97,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
+    _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 
     # ---- what a machine is ------------------------------------------------------------------------------------
 

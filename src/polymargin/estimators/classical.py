@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.docs import documented
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, WestonWatkinsHinge
 from polymargin.penalties import Penalty, SquaredNorm
 
 
+@documented()
 class CrammerSingerSVC(MarginClassifier):
-    __doc__ = f"""Multi-class SVM of Crammer and Singer (2001), solved to a certified duality gap.
+    r"""Multi-class SVM of Crammer and Singer (2001), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\, [1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}]_+,
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \|W\|_F^2 + C \sum_i v_i \, [1 - s_{i y_i} + \max_{k \neq y_i} s_{ik}]_+,
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
     with sample weights v and an unpenalised intercept b: each row pays for its closest rival class only.
 
     Parameters
     ----------
-    {PARAMETERS}
+    [parameters]
+
     Attributes
     ----------
-    {ATTRIBUTES}
+    [attributes]
+
     See Also
     --------
     WestonWatkinsSVC : pays for every rival class; does not collapse on heavily overlapping classes.
@@ -38,11 +42,11 @@ class CrammerSingerSVC(MarginClassifier):
     >>> machine = CrammerSingerSVC(C=1.0, random_state=0).fit(scale(X), y)
     >>> machine.certificate_.status
     'optimal'
-    >>> print(f"{{machine.objective_:.2f}}")
+    >>> print(f"{machine.objective_:.2f}")
     16.92
     """
 
-    _has_kernel_dual = True
+    _has_kernel_dual = _compares_kernel = True
 
     def _loss(self) -> ScoreLoss:
         return CrammerSingerHinge()
@@ -54,20 +58,23 @@ class CrammerSingerSVC(MarginClassifier):
         return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"
 
 
+@documented()
 class WestonWatkinsSVC(MarginClassifier):
-    __doc__ = f"""Multi-class SVM of Weston and Watkins (1999), solved to a certified duality gap.
+    r"""Multi-class SVM of Weston and Watkins (1999), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\sum_{{k \\neq y_i}} [1 - (s_{{i y_i}} - s_{{ik}})]_+,
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \|W\|_F^2 + C \sum_i v_i \sum_{k \neq y_i} [1 - (s_{i y_i} - s_{ik})]_+,
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
     with sample weights v and an unpenalised intercept b: each row pays for all rival classes within the margin.
 
     Parameters
     ----------
-    {PARAMETERS}
+    [parameters]
+
     Attributes
     ----------
-    {ATTRIBUTES}
+    [attributes]
+
     See Also
     --------
     CrammerSingerSVC : pays for the closest rival class only.
@@ -90,7 +97,7 @@ class WestonWatkinsSVC(MarginClassifier):
     True
     """
 
-    _has_kernel_dual = True
+    _has_kernel_dual = _compares_kernel = True
 
     def _loss(self) -> ScoreLoss:
         return WestonWatkinsHinge()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.docs import documented
 from polymargin.estimators.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
@@ -19,17 +20,17 @@ from polymargin.problem import Problem
 from polymargin.solvers import Solution, Start, solve
 
 _LOSSES: dict[str, type[ScoreLoss]] = {"hinge": CrammerSingerHinge, "squared_hinge": SquaredCrammerSingerHinge}
-_ATTRIBUTES = ATTRIBUTES.replace(" They add up to zero.\n    class_offsets_", "\n    class_offsets_")
 
 
+@documented(class_vectors_="One vector per class, for two classes too.")
 class LpNormSVC(MarginClassifier):
-    __doc__ = f"""lp-norm multi-class SVM of Lei, Dogan, Binder and Kloft (2015), solved to a certified duality gap.
+    r"""lp-norm multi-class SVM of Lei, Dogan, Binder and Kloft (2015), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\Big( \\sum_k \\|w_k\\|^p \\Big)^{{2/p}}
-              + C \\sum_i v_i \\, \\ell(1 - s_{{i y_i}} + \\max_{{k \\neq y_i}} s_{{ik}}),
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \Big( \sum_k \|w_k\|^p \Big)^{2/p}
+              + C \sum_i v_i \, \ell(1 - s_{i y_i} + \max_{k \neq y_i} s_{ik}),
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
-    with :math:`\\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the
+    with :math:`\ell(t) = [t]_+` or :math:`[t]_+^2`, sample weights v and an unpenalised intercept b. With p = 2 and the
     hinge this is :class:`CrammerSingerSVC`. The closer p is to 1, the more the norm is spent on few classes, and the slower
     the paper's bound on the error grows with the number of classes: like its square root for p = 2, like its logarithm
     for p near 1.
@@ -41,7 +42,8 @@ class LpNormSVC(MarginClassifier):
         (three folds, about five times the work of a fit).
     loss : "hinge" or "squared_hinge", default="hinge"
         Loss of a row's margin.
-    {PARAMETERS}
+    [parameters]
+
     Attributes
     ----------
     class_norm_weights_ : ndarray of shape (n_classes,)
@@ -51,7 +53,8 @@ class LpNormSVC(MarginClassifier):
         The exponent of the fitted machine.
     p_candidates_, p_scores_ : ndarray
         With ``p="auto"``: the exponents tried and their cross-validated accuracies.
-    {_ATTRIBUTES}
+    [attributes]
+
     See Also
     --------
     CrammerSingerSVC : the machine with p = 2.
@@ -73,11 +76,13 @@ class LpNormSVC(MarginClassifier):
     (10,)
     """
 
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"p": (1.2, 1.5)}
+
     def __init__(
         self,
-        p: float | str = 1.5,
         C: float = 1.0,
         *,
+        p: float | str = 1.5,
         loss: str = "hinge",
         kernel: str = "linear",
         gamma: float | str = "scale",
@@ -139,8 +144,10 @@ class LpNormSVC(MarginClassifier):
         return _LOSSES[self.loss]()
 
     def _penalty(self) -> Penalty:
-        fitting = vars(self).get("_fitting", {"p_": vars(self).get("p_")})
-        return _penalty_of(fitting.get("p_", 2.0), self.loss)
+        """Before a fit that of the parameters; p = 2 stands for one that is not chosen yet."""
+        given = 2.0 if self.p == "auto" else self.p
+        p = vars(self).get("_fitting", vars(self)).get("p_", given)
+        return _penalty_of(float(p), self.loss)
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         if "p_" not in vars(self).get("_fitting", {"p_": None}):  # in a fit with p="auto"
@@ -161,8 +168,8 @@ class LpNormSVC(MarginClassifier):
         start = super()._warm_start(problem)
         if start is None or self._warm.of[0] != self.loss:  # the duals of one loss need not be feasible for another
             return None
-        penalty = problem.penalty
-        return start._replace(scales=penalty.class_scales(self._warm.of[1]) if isinstance(penalty, BlockNorm) else None)
+        scales = problem.penalty.class_scales
+        return start._replace(scales=None if scales is None else scales.of_norms(self._warm.of[1]))
 
     def _remember(self, problem: Problem, solution: Solution) -> None:
         super()._remember(problem, solution)
@@ -174,7 +181,7 @@ class LpNormSVC(MarginClassifier):
         for name in ("p_candidates_", "p_scores_"):  # of an earlier fit with p="auto"
             self.__dict__.pop(name, None)
         self.__dict__.update(self._fitting)
-        self.class_norm_weights_ = BlockNorm(self.p_).class_scales(class_norms(solution.machine.W))
+        self.class_norm_weights_ = BlockNorm(self.p_).class_scales.of_norms(class_norms(solution.machine.W))
 
     def _advice_if_trivial(self) -> str:
         return "a larger C, or WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from sklearn.utils.metaestimators import available_if
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier
+from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.docs import documented
 from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances, Penalty
 from polymargin.problem import Problem
@@ -31,21 +32,23 @@ def _has_probabilities(machine: M3SVC) -> bool:
     )
 
 
+@documented(fit_intercept="Whether the classes have offsets b. They are penalised by epsilon alone.")
 class M3SVC(MarginClassifier):
-    __doc__ = f"""Multi-class SVM that maximises the minimum margin (M3SVM and ISM3), solved to a certified duality gap.
+    r"""Multi-class SVM that maximises the minimum margin (M3SVM and ISM3), solved to a certified duality gap.
 
-    .. math:: \\min_{{W, b}} \\; C \\sum_i v_i \\sum_{{k \\neq y_i}} g(s_{{i y_i}} - s_{{ik}})
-              + \\sum_{{k < l}} \\|w_k - w_l\\|^p + \\epsilon (\\|W\\|_F^2 + \\|b\\|^2),
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \; C \sum_i v_i \sum_{k \neq y_i} g(s_{i y_i} - s_{ik})
+              + \sum_{k < l} \|w_k - w_l\|^p + \epsilon (\|W\|_F^2 + \|b\|^2),
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
     The margin between classes k and l is ``2 / |w_k - w_l|``: the larger p, the more the smallest of them counts. With p = 2
     this is the machine of Weston and Watkins with ``C / (2 n_classes)`` in place of C. The paper's lambda is 1 / C.
 
     Parameters
     ----------
-    {PARAMETERS.replace("They are not penalised.", "They are penalised by epsilon alone.")}p : float, default=4
+    [parameters]
+    p : float, default=4
         Power of the distances, at least 1 (below it R is not convex). ``np.inf`` stands for the largest squared distance:
-        ``R = max_{{k<l}} |w_k - w_l|^2``, the exact max-min margin.
+        ``R = max_{k<l} |w_k - w_l|^2``, the exact max-min margin.
     loss : "hinge", "logistic", "softmax" or a ScoreLoss, default="hinge"
         "hinge" is M3SVM, ``g(m) = max(0, 1 - m)``, exactly (nothing is smoothed in the result). "logistic" is ISM3,
         ``g(m) = log(1 + exp(-m))``. "softmax" is the cross-entropy, which the authors' released code minimises. An own
@@ -58,7 +61,8 @@ class M3SVC(MarginClassifier):
 
     Attributes
     ----------
-    {ATTRIBUTES}
+    [attributes]
+
     See Also
     --------
     WestonWatkinsSVC : the same machine for p = 2 (with another C, and offsets that are not penalised at all).
@@ -89,9 +93,12 @@ class M3SVC(MarginClassifier):
     >>> machine = M3SVC(C=10.0, p=4, tol=1e-6).fit(scale(X), y)
     >>> machine.certificate_.status
     'optimal'
-    >>> print(f"{{machine.objective_:.2f}}")
+    >>> print(f"{machine.objective_:.2f}")
     299.58
     """
+
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"p": (2, 4)}
+    _compares_kernel = True
 
     def __init__(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Warm
+from polymargin.estimators.base import MarginClassifier, Warm
+from polymargin.estimators.docs import documented
 from polymargin.losses import ScoreLoss
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
@@ -19,35 +20,35 @@ from polymargin.shift import towards_zero
 from polymargin.solvers import Solution, Start
 
 RELAXATIONS = ("cccp", "paper")
-_PARAMETERS = PARAMETERS.replace("epochs. One", "epochs, those of all rounds together. One").replace(
-    "Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.",
-    "Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of the\n"
-    "        certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"`` stop\n"
-    "        when a round changes neither the objective nor W by more than this, relatively.",
+
+
+@documented(
+    tol="Stop when a round cannot lower the objective by more than ``tol * |objective|``. That is certified: the dual of "
+    "the certificate bounds the round's convex problem (two classes: the optimum). With ``relaxation=\"paper\"`` stop when "
+    "a round changes neither the objective nor W by more than this, relatively.",
+    max_iter="Limit on epochs, those of all rounds together. One epoch is as many row visits as there are rows.",
+    class_vectors_='One vector per class, for two classes too. They add up to zero, except with relaxation="paper".',
 )
-_ATTRIBUTES = ATTRIBUTES.replace("too. They add up to zero.", 'too. They add up to zero, except with relaxation="paper".')
-
-
 class MarginDistributionSVC(MarginClassifier):
-    __doc__ = f"""Multi-class optimal margin distribution machine, mcODM (Zhang and Zhou 2017).
+    r"""Multi-class optimal margin distribution machine, mcODM (Zhang and Zhou 2017).
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\|W\\|_F^2 + C \\sum_i v_i \\,
-              \\frac{{[1 - \\theta - \\gamma_i]_+^2 + \\mu \\, [\\gamma_i - 1 - \\theta]_+^2}}{{(1 - \\theta)^2}},
-              \\qquad \\gamma_i = s_{{i y_i}} - \\max_{{k \\neq y_i}} s_{{ik}}, \\quad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \|W\|_F^2 + C \sum_i v_i \,
+              \frac{[1 - \theta - \gamma_i]_+^2 + \mu \, [\gamma_i - 1 - \theta]_+^2}{(1 - \theta)^2},
+              \qquad \gamma_i = s_{i y_i} - \max_{k \neq y_i} s_{ik}, \quad s_{ik} = w_k \cdot x_i + b_k
 
     with sample weights v and an unpenalised intercept b: margins are to be near 1, neither small nor large (the paper's
-    Eq. 1, with C for its :math:`\\lambda / m`). With three classes and more the second term is not convex. Convex problems
+    Eq. 1, with C for its :math:`\lambda / m`). With three classes and more the second term is not convex. Convex problems
     above the objective that meet it at the current machine are solved one after the other; the objective falls from round to
     round. With two classes the objective is convex, and its optimum is certified.
 
     Parameters
     ----------
-    {_PARAMETERS}
+    [parameters]
     theta : float, default=0.2
         Half width of the band of margins around 1 that cost nothing, ``0 <= theta < 1``.
     mu : float, default=0.5
         Weight of margins above the band against those below it, ``0 < mu <= 1``.
-    relaxation : {{"cccp", "paper"}}, default="cccp"
+    relaxation : {"cccp", "paper"}, default="cccp"
         How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
         concave-convex procedure; the best machine of all rounds is kept. "paper" is the paper's Algorithm 1, which freezes
         that rival's score instead. It starts at W = 0, often raises the objective, and has no free intercept
@@ -55,7 +56,7 @@ class MarginDistributionSVC(MarginClassifier):
 
     Attributes
     ----------
-    {_ATTRIBUTES}
+    [attributes]
     objective_history_ : ndarray
         Objective at the start and after each round that lowered it ("paper": after each round).
     last_decrease_ : float
@@ -95,6 +96,7 @@ class MarginDistributionSVC(MarginClassifier):
     """
 
     _convex = False  # with three classes and more
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"theta": (0.2,), "mu": (0.5,)}
 
     def __init__(
         self,

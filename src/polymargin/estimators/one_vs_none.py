@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,28 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators import label_targets
-from polymargin.estimators.base import ATTRIBUTES, PARAMETERS, MarginClassifier, Targets
+from polymargin.estimators.base import MarginClassifier, Targets
+from polymargin.estimators.docs import documented
 from polymargin.label_problem import LabelProblem, Pairs
-from polymargin.penalties import CoupledNorm, ZeroSumNorm
+from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
 from polymargin.solvers import Solution, SparseDuals, Start
 
 _DEFAULT_ALPHA = 0.5
 
 
-def _without(text: str, first: str, last: str) -> str:
-    """The docstring without the lines from `first` up to `last`."""
-    return text[: text.index(first)] + text[text.index(last) :]
-
-
+@documented(
+    without=["fit_intercept"],
+    class_vectors_="One vector per class, for two classes too.",
+    class_offsets_="One offset per class.",
+)
 class OneVsNoneSVC(MarginClassifier):
-    __doc__ = f"""One versus None: a joint machine for multi-class and multi-label problems that needs no negatives.
+    r"""One versus None: a joint machine for multi-class and multi-label problems that needs no negatives.
 
-    .. math:: \\min_{{W, b}} \\tfrac12 \\sum_k \\|w_k\\|^2 + \\alpha \\sum_{{k<l}} w_k \\cdot w_l
-              + C \\sum_{{ik:\\, t_{{ik}} \\neq 0}} v_{{ik}} \\, [1 - t_{{ik}} s_{{ik}}]_+,
-              \\qquad s_{{ik}} = w_k \\cdot x_i + b_k
+    .. math:: \min_{W, b} \tfrac12 \sum_k \|w_k\|^2 + \alpha \sum_{k<l} w_k \cdot w_l
+              + C \sum_{ik:\, t_{ik} \neq 0} v_{ik} \, [1 - t_{ik} s_{ik}]_+,
+              \qquad s_{ik} = w_k \cdot x_i + b_k
 
-    with :math:`\\sum_k b_k = 0`. Each class pays for its own rows (t = 1) only: they should score at least 1. What keeps the
+    with :math:`\sum_k b_k = 0`. Each class pays for its own rows (t = 1) only: they should score at least 1. What keeps the
     classes apart is the penalty on the inner products of their vectors. So label sets that never occur in training can be
     predicted, and a class may have all rows as members. Rows known *not* to have a label (t = -1) may be told as well.
 
@@ -44,9 +45,9 @@ class OneVsNoneSVC(MarginClassifier):
     alpha : float, default=0.5
         Weight of the inner products of class vectors, ``-1/(c-1) < alpha < 1`` for c classes: outside, the objective is not
         convex or not bounded. (Equations 11 and 12 of the paper drop the 1/2: their weight is twice this one.)
-    weights : {{"soft", "hard"}}, default="soft"
+    weights : {"soft", "hard"}, default="soft"
         "hard" drops the inner products and `alpha` and keeps the class vectors at sum zero.
-    biases : {{"hard", "soft"}}, default="hard"
+    biases : {"hard", "soft"}, default="hard"
         "hard" keeps the offsets at sum zero; "soft" adds ``gamma_b * (sum_k b_k)^2`` instead.
     gamma_b : float or "scale", default="scale"
         For soft biases. "scale" is C times the total weight of all memberships, divided by the number of classes: W = 0,
@@ -56,13 +57,14 @@ class OneVsNoneSVC(MarginClassifier):
         none does. Support rows score exactly 1, so scores below it by less than ``max(1e-6, 10 tol)`` count as reaching it.
         "auto" chooses the threshold with the best mean Jaccard index of predicted and true label sets in 5-fold
         cross-validation.
-    solver : {{"auto", "mm"}}, default="auto"
+    solver : {"auto", "mm"}, default="auto"
         "auto" is coordinate ascent over pairs of rows and labels, ended by an interior point where that pays. "mm" is the
         majorisation of the paper, for comparison: it falls monotonically, but slowly.
-    {_without(PARAMETERS, "fit_intercept :", "tol :")}
+    [parameters]
+
     Attributes
     ----------
-    {ATTRIBUTES.replace(" They add up to zero.", "")}
+    [attributes]
     threshold_ : float
         The threshold in use. Label matrices only.
     gamma_b_ : float
@@ -99,6 +101,8 @@ class OneVsNoneSVC(MarginClassifier):
     """
 
     _trivial_machine = "has W = 0 and ignores X"
+    _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"alpha": (0.0, 0.5)}
+    _compares_kernel = True
 
     def __init__(
         self,
@@ -172,15 +176,17 @@ class OneVsNoneSVC(MarginClassifier):
                 f"here {lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
             )
 
+    def _penalty(self) -> Penalty:
+        return CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
+
     def _problem(  # type: ignore[override]
         self, X: Any, y: Pairs, weight: NDArray[np.float64], n_classes: int
     ) -> LabelProblem:
         cost = np.ascontiguousarray(self.C * weight, dtype=np.float64)
-        penalty = CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
         gamma_b = None
         if self.biases == "soft":
             gamma_b = float(cost[y.signs > 0].sum()) / n_classes if self.gamma_b == "scale" else float(self.gamma_b)
-        return LabelProblem(X, y, cost, n_classes, penalty, gamma_b)
+        return LabelProblem(X, y, cost, n_classes, self._penalty(), gamma_b)
 
     def _solve(self, problem: LabelProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
         if self.solver == "mm":

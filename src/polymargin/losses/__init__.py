@@ -1,24 +1,34 @@
-"""Losses on scores: one class a loss. A new one is a class in this folder and a line in `LOSSES`."""
+"""Losses on scores: one class a loss. A new one is a class in a file of this folder, with a `key`: `LOSSES` finds it."""
 
-from polymargin.losses.base import ScoreLoss
-from polymargin.losses.hinge import CrammerSingerHinge, WestonWatkinsHinge
+from importlib import import_module
+from pkgutil import iter_modules
+
+from polymargin.losses.base import MarginBand, ScoreLoss
+from polymargin.losses.domain import Domain
+from polymargin.losses.hinge import CrammerSingerHinge, SquaredCrammerSingerHinge, WestonWatkinsHinge
 from polymargin.losses.pairwise import CrossEntropy, PairwiseLogistic
-from polymargin.losses.squared_hinge import SquaredCrammerSingerHinge
-
-LOSSES: dict[str, type[ScoreLoss]] = {
-    "crammer_singer": CrammerSingerHinge,
-    "squared_crammer_singer": SquaredCrammerSingerHinge,
-    "weston_watkins": WestonWatkinsHinge,
-    "pairwise_logistic": PairwiseLogistic,
-    "cross_entropy": CrossEntropy,
-}
+from polymargin.losses.top_k import TopKHinge
 
 __all__ = [
     "LOSSES",
     "CrammerSingerHinge",
     "CrossEntropy",
+    "Domain",
+    "MarginBand",
     "PairwiseLogistic",
     "ScoreLoss",
     "SquaredCrammerSingerHinge",
+    "TopKHinge",
     "WestonWatkinsHinge",
 ]
+
+
+def _losses() -> dict[str, type[ScoreLoss]]:
+    """The losses of all files of this folder, by key. Losses that users define are none of them."""
+    modules = [import_module(f"{__name__}.{file.name}") for file in iter_modules(__path__)]
+    classes = [thing for module in modules for thing in vars(module).values() if isinstance(thing, type)]
+    found = {cls.key: cls for cls in classes if issubclass(cls, ScoreLoss) and cls.key is not None}
+    return dict(sorted((key, cls) for key, cls in found.items() if key is not None))
+
+
+LOSSES = _losses()

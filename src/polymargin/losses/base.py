@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin.losses.domain import Domain, Native
+
 Array = NDArray[np.float64]
 Classes = NDArray[np.integer]
 
+FORGIVEN = 1e-9  # rounding over the edge of a conjugate's domain
+
+
+class MarginBand(NamedTuple):
+    """Margins between ``1 - theta`` and ``1 + theta`` cost nothing; those above weigh mu times as much as those below."""
+
+    theta: float
+    mu: float
+
 
 class ScoreLoss(abc.ABC):
-    """A convex loss of one row's scores ``s (c,)`` and its class ``y``, applied to all rows of ``S (n, c)``.
+    """A loss of one row's scores ``s (c,)`` and its class ``y``, applied to all rows of ``S (n, c)``.
 
-    What a solver may ask for is declared, never guessed from the class:
+    What a solver may ask for is declared here, never guessed from the class; None and False mean "not offered".
 
     Attributes
     ----------
     name : str
         How errors and documents call it.
+    key : str or None
+        Its name in `LOSSES`; None keeps it out, for losses whose conjugate bounds nothing.
+    domain : Domain or None
+        The set of the duals of a row, if the loss is a maximum over such a set (`domain.py`) or the square of one. The
+        conjugate follows from it.
+    squared : bool
+        Whether it is the square.
     smooth : bool
         Whether the gradient is continuous.
-    row_problem : str or None
-        Name of the exact row sub-problem in the core's dual loop, None if it has none.
-    scaled_row_problem : str or None
-        The same for machines with class scales, ``w_k = beta_k sum_i tau_ik x_i``.
-    interior_block : str or None
-        Name of the slack block in the interior point, None if it has none.
     score_kernel : str or None
         Name of the core's pass over the scores for Newton's method. A smooth loss without one gives its `hessian_product`.
+    margin_band : MarginBand or None
+        The band of margins around 1 that cost nothing, for the concave-convex rounds.
     """
 
     name: ClassVar[str]
+    key: ClassVar[str | None] = None
+    domain: Domain | None = None
+    squared: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
-    row_problem: ClassVar[str | None] = None
-    scaled_row_problem: ClassVar[str | None] = None
-    interior_block: ClassVar[str | None] = None
     score_kernel: ClassVar[str | None] = None
+    margin_band: MarginBand | None = None
 
     @abc.abstractmethod
     def value(self, S: Array, y: Classes) -> Array:
@@ -48,16 +63,57 @@ class ScoreLoss(abc.ABC):
     def gradient(self, S: Array, y: Classes) -> Array:
         """A (sub)gradient of each row's loss in its scores, ``(n, c)``."""
 
-    @abc.abstractmethod
     def conjugate(self, T: Array, y: Classes) -> Array:
         """``max_s <t, s> - loss(s)`` of each row, ``(n,)``; ``inf`` outside its domain.
 
-        Rounding of 1e-9 over the edge of the domain is forgiven.
+        Rounding of 1e-9 over the edge of the domain is forgiven. Losses without a `domain` have one of their own.
         """
+        if self.domain is None:
+            raise NotImplementedError(f"the {self.name} loss has neither a domain nor a conjugate of its own")
+        _, others = own_and_others(T, y)
+        A = np.where(others, T, 0.0)
+        inside = (A.min(axis=1) >= -FORGIVEN) & (np.abs(T.sum(axis=1)) <= FORGIVEN)
+        total, gauge = A.sum(axis=1), self.domain.gauge(A)
+        if self.squared:
+            return np.where(inside, 0.25 * gauge**2 - total, np.inf)
+        return np.where(inside & (gauge <= 1.0 + FORGIVEN), -total, np.inf)
 
     def hessian_product(self, S: Array, y: Classes, V: Array) -> Array:
         """Each row's second derivative times its row of V, ``(n, c)``; smooth losses have it."""
         raise NotImplementedError(f"the {self.name} loss has no Hessian products")
+
+    # ---- who solves it ------------------------------------------------------------------------------------------------
+
+    @property
+    def native(self) -> Native:
+        if self.domain is None:
+            return Native()
+        return self.domain.native_squared if self.squared else self.domain.native
+
+    @property
+    def row_problem(self) -> str | None:
+        """Name of the exact row sub-problem in the core's dual loop."""
+        return self.native.row_problem
+
+    @property
+    def row_parameters(self) -> tuple[float, ...]:
+        """What the row sub-problem needs to know besides its name: the parameters of the domain."""
+        return () if self.domain is None else self.domain.parameters
+
+    @property
+    def scaled_row_problem(self) -> str | None:
+        """The same for machines with class scales."""
+        return self.native.scaled_row_problem
+
+    @property
+    def interior_block(self) -> str | None:
+        """Name of the slack block in the interior point."""
+        return self.native.interior_block
+
+    @property
+    def has_plain_faces(self) -> bool:
+        """Whether Newton's method with multipliers knows the faces of its domain."""
+        return self.domain is not None and self.domain.has_plain_faces and not self.squared
 
 
 def own_and_others(S: Array, y: Classes) -> tuple[Array, NDArray[np.bool_]]:

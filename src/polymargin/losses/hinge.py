@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from polymargin.losses.base import Array, Classes, ScoreLoss, own_and_others
-
-_FORGIVEN = 1e-9
+from polymargin.losses.domain import Box, Simplex
 
 
 class CrammerSingerHinge(ScoreLoss):
     """``[1 - (s_y - max_{k != y} s_k)]_+`` (Crammer & Singer 2001)."""
 
     name = "Crammer-Singer hinge"
-    row_problem = interior_block = "crammer_singer"
-    scaled_row_problem = "scaled_crammer_singer"
+    key = "crammer_singer"
+    domain = Simplex()
 
     def value(self, S: Array, y: Classes) -> Array:
         own, others = own_and_others(S, y)
@@ -31,17 +30,31 @@ class CrammerSingerHinge(ScoreLoss):
         G[rows, y] -= active
         return G
 
-    def conjugate(self, T: Array, y: Classes) -> Array:
-        _, others = own_and_others(T, y)
-        weight = np.where(others, T, 0.0).sum(axis=1)
-        return _linear_on_polytope(T, others, weight <= 1.0 + _FORGIVEN)
+
+class SquaredCrammerSingerHinge(ScoreLoss):
+    """``[1 - (s_y - max_{k != y} s_k)]_+^2``."""
+
+    name = "squared Crammer-Singer hinge"
+    key = "squared_crammer_singer"
+    domain = Simplex()
+    squared = True
+
+    def __init__(self) -> None:
+        self._hinge = CrammerSingerHinge()
+
+    def value(self, S: Array, y: Classes) -> Array:
+        return np.asarray(self._hinge.value(S, y) ** 2)
+
+    def gradient(self, S: Array, y: Classes) -> Array:
+        return 2.0 * self._hinge.value(S, y)[:, None] * self._hinge.gradient(S, y)
 
 
 class WestonWatkinsHinge(ScoreLoss):
     """``sum_{k != y} [1 - (s_y - s_k)]_+`` (Weston & Watkins 1999)."""
 
     name = "Weston-Watkins hinge"
-    row_problem = interior_block = "weston_watkins"
+    key = "weston_watkins"
+    domain = Box()
 
     def value(self, S: Array, y: Classes) -> Array:
         own, others = own_and_others(S, y)
@@ -52,14 +65,3 @@ class WestonWatkinsHinge(ScoreLoss):
         G = (others & (1.0 - own + S > 0)).astype(float)
         G[np.arange(len(y)), y] = -G.sum(axis=1)
         return G
-
-    def conjugate(self, T: Array, y: Classes) -> Array:
-        _, others = own_and_others(T, y)
-        return _linear_on_polytope(T, others, np.where(others, T, 0.0).max(axis=1) <= 1.0 + _FORGIVEN)
-
-
-def _linear_on_polytope(T: Array, others: np.ndarray, inside: np.ndarray) -> Array:
-    """Both hinges are support functions: their conjugate is ``-sum_{k != y} t_k`` on a polytope."""
-    off_class = np.where(others, T, 0.0)
-    inside = inside & (off_class.min(axis=1) >= -_FORGIVEN) & (np.abs(T.sum(axis=1)) <= _FORGIVEN)
-    return np.where(inside, -off_class.sum(axis=1), np.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymargin.losses.base import Array, Classes, ScoreLoss, own_and_others
+from polymargin.losses.base import Array, Classes, MarginBand, ScoreLoss, own_and_others
 
 
 class MarginDistributionLoss(ScoreLoss):
@@ -27,6 +27,7 @@ class MarginDistributionLoss(ScoreLoss):
     def __init__(self, theta: float, mu: float):
         self.theta = theta
         self.mu = mu
+        self.margin_band = MarginBand(theta, mu)
 
     def value(self, S: Array, y: Classes) -> Array:
         margins, _ = _margins(S, y)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymargin.losses.base import Array, Classes, ScoreLoss, own_and_others
-
-_FORGIVEN = 1e-9
+from polymargin.losses.base import FORGIVEN, Array, Classes, ScoreLoss, own_and_others
 
 
 class PairwiseLogistic(ScoreLoss):
     """``sum_{k != y} log(1 + exp(-(s_y - s_k)))`` (ISM3, Nie et al. 2024, Eq. 32)."""
 
     name = "pairwise logistic"
+    key = "pairwise_logistic"
     smooth = True
     score_kernel = "pairwise_logistic"
 
@@ -35,7 +34,7 @@ class PairwiseLogistic(ScoreLoss):
     def conjugate(self, T: Array, y: Classes) -> Array:
         _, others = own_and_others(T, y)
         a = np.where(others, T, 0.0)
-        inside = (np.abs(T.sum(axis=1)) <= _FORGIVEN) & (a.min(axis=1) >= -_FORGIVEN) & (a.max(axis=1) <= 1.0 + _FORGIVEN)
+        inside = (np.abs(T.sum(axis=1)) <= FORGIVEN) & (a.min(axis=1) >= -FORGIVEN) & (a.max(axis=1) <= 1.0 + FORGIVEN)
         a = np.clip(a, 0.0, 1.0)
         return np.where(inside, (_entropy(a) + _entropy(1.0 - a)).sum(axis=1), np.inf)
 
@@ -49,6 +48,7 @@ class CrossEntropy(ScoreLoss):
     """``log sum_k exp(s_k) - s_y``: what the released code of M3SVM minimises."""
 
     name = "cross-entropy"
+    key = "cross_entropy"
     smooth = True
     score_kernel = "softmax"
 
@@ -74,7 +74,7 @@ class CrossEntropy(ScoreLoss):
     def conjugate(self, T: Array, y: Classes) -> Array:
         P = np.array(T, dtype=np.float64)
         P[np.arange(len(y)), y] += 1.0
-        inside = (np.abs(P.sum(axis=1) - 1.0) <= _FORGIVEN) & (P.min(axis=1) >= -_FORGIVEN)
+        inside = (np.abs(P.sum(axis=1) - 1.0) <= FORGIVEN) & (P.min(axis=1) >= -FORGIVEN)
         return np.where(inside, _entropy(np.clip(P, 0.0, 1.0)).sum(axis=1), np.inf)
 
 

@@ -12,12 +12,14 @@ A `floor` d, far below |W|, makes A finite everywhere: ``s^2 + d^2`` stands for 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.capabilities import Angles
 
 
 def angles_between(W: Array) -> Array:
@@ -37,13 +39,15 @@ def smallest_angle(angles: Array) -> float:
     return float(np.where(np.eye(len(angles), dtype=bool), np.inf, angles).min())
 
 
+@dataclass(frozen=True)
 class Angular:
     """The decorrelation regulariser: least, log r, when all r singular values are equal."""
 
-    smooth = True
-
-    def __init__(self, rank: int, floor: float):
-        self.rank, self.floor = rank, floor
+    rank: int
+    floor: float
+    width: ClassVar[float] = 0.0
+    multipliers: ClassVar[float] = 0.0
+    smooth: ClassVar[bool] = True
 
     @property
     def least(self) -> float:
@@ -69,12 +73,23 @@ class Angular:
         squares = self._squares(np.linalg.svd(W, compute_uv=False))
         return 2.0 / float(squares.sum()) + 2.0 / (self.rank * float(squares.min())) if squares.all() else math.inf
 
+    def rounded(self, width: float, multipliers: Array | float | None = None) -> Angular:
+        """There are no kinks."""
+        return self
+
+    def settled_at(self, W: Array) -> Angular:
+        return self
+
     def _squares(self, s: NDArray[np.floating[Any]]) -> Array:
         padded = np.zeros(self.rank)  # W may have fewer rows than the rank of the features
         padded[: min(len(s), self.rank)] = s[: self.rank]
         return padded**2 + self.floor**2
 
 
+Kind = TypeVar("Kind", bound="Pairwise")
+
+
+@dataclass(frozen=True)
 class Pairwise:
     """A function of the cosines s of all pairs of class vectors. A vector of length 0 is at right angles to all others.
 
@@ -83,13 +98,12 @@ class Pairwise:
     multiplier is m': as `multipliers` settle, kinks are met exactly by a w that is not small.
     """
 
-    smooth = False
-    least = 0.0
-    width = 0.0
+    rank: int
+    floor: float
+    width: float = 0.0
     multipliers: Array | float = 0.0
-
-    def __init__(self, rank: int, floor: float):
-        self.rank, self.floor = rank, floor
+    smooth: ClassVar[bool] = False
+    least: ClassVar[float] = 0.0
 
     def value(self, W: Array) -> float:
         S, _, pairs = self._cosines(W)
@@ -107,10 +121,13 @@ class Pairwise:
         _, norms, _ = self._cosines(W)
         return 2.0 / (len(norms) * float(np.square(norms).min())) if norms.all() else math.inf
 
-    def settle_kinks(self, W: Array) -> None:
+    def rounded(self: Kind, width: float, multipliers: Array | float | None = None) -> Kind:
+        return replace(self, width=width, multipliers=self.multipliers if multipliers is None else multipliers)
+
+    def settled_at(self: Kind, W: Array) -> Kind:
         """The multipliers of the rounded kinks at W are the next to be rounded about."""
         S, _, pairs = self._cosines(W)
-        self.multipliers = self._sizes(S[pairs])[1]
+        return replace(self, multipliers=self._sizes(S[pairs])[1])
 
     def _cosines(self, W: Array) -> tuple[Array, Array, tuple[NDArray[Any], ...]]:
         gram = W.T @ W
@@ -130,12 +147,14 @@ class Pairwise:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class Cosine(Pairwise):
     def _of_cosines(self, s: Array) -> tuple[float, Array]:
         sizes, m = self._sizes(s)
         return float(sizes.mean()), m / s.size
 
 
+@dataclass(frozen=True)
 class Incoherence(Pairwise):
     """``|s| / sqrt(pairs)`` for the vector s of all cosines, whose multipliers are a vector of length 1 at most."""
 
@@ -153,8 +172,9 @@ class Incoherence(Pairwise):
         return float(sizes.sum()) / root, m / root
 
 
+@dataclass(frozen=True)
 class Diversity(Pairwise):
-    least = -0.5 * math.pi
+    least: ClassVar[float] = -0.5 * math.pi
 
     def _of_cosines(self, s: Array) -> tuple[float, Array]:
         sizes, m = self._sizes(s)
@@ -176,19 +196,27 @@ REGULARIZERS: dict[str, type[Angular] | type[Pairwise]] = {
 class AnglePenalty(Penalty):
     """``1/2 |W|^2 + (omega/2) A(W)``. Not convex: `conjugate` and `minimizer` are those of ``1/2 |W|^2 + (omega/2) min A``.
 
-    So ``Problem.dual`` is still a lower bound. `settle` must have been called before values count: only the solver knows the
-    rows, and with them the rank and the scale.
+    So ``Problem.dual`` is still a lower bound.
+
+    `angles` are a value, and the one thing about any penalty that changes: only the solver knows the rows, and with them the
+    rank and the scale (`settle`), and only it knows how exactly kinks are to be met (``angles.rounded``). It replaces them
+    on the penalty of the problem it was given, and leaves those there of which it returns the objective.
     """
 
     name = "angular regulariser"
 
     def __init__(self, omega: float, regularizer: str = "angular", rank: int = 1, floor: float = 0.0):
         self.omega, self.regularizer = omega, regularizer
+        self.angles: Angles
         self.settle(rank, floor)
 
     def settle(self, rank: int, floor: float) -> None:
         """Says how many singular values can be positive, and where they are floored."""
-        self.angles: Angular | Pairwise = REGULARIZERS[self.regularizer](max(1, rank), floor)
+        self.angles = REGULARIZERS[self.regularizer](max(1, rank), floor)
+
+    @property
+    def angular(self) -> AnglePenalty:
+        return self
 
     def with_omega(self, omega: float) -> AnglePenalty:
         """The same with another weight."""

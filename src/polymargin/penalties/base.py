@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polymargin.penalties.capabilities import (
+    Along,
+    ClassScaling,
+    Coupling,
+    HessianModel,
+    MaximumTerm,
+    PairPowers,
+    Ray,
+)
+
+if TYPE_CHECKING:
+    from polymargin.penalties.angular import AnglePenalty
 
 Array = NDArray[np.float64]
 
 
 class Penalty(abc.ABC):
-    """A convex function R of the class vectors ``W (d, c)``; the intercept is not penalised, unless by `offset_value`.
+    """A function R of the class vectors ``W (d, c)``; the intercept is not penalised, unless by `offset_value`.
+
+    Everything that a solver may ask for is declared here; None and False mean "not offered", and so does the error of a
+    method that says who misses what. A penalty is a value: its parameters do not change, but for what `AnglePenalty` says.
 
     Attributes
     ----------
@@ -26,12 +41,22 @@ class Penalty(abc.ABC):
         Whether ``R(QW) = R(W)`` for every orthogonal Q: then W may be sought in the span of the rows.
     fixes_sum : bool
         Whether R is finite at ``sum_k w_k = 0`` only, which rounded vectors miss.
+    centres : bool
+        Whether one vector added to all w_k is best chosen such that they add up to zero.
+    has_model : bool
+        Whether it has `model` and `conjugate_along`, for Newton's methods on class vectors.
+    class_scales : ClassScaling or None
+        R as a minimum over class scales.
+    pair_powers : PairPowers or None
+        R as powers of the distances of pairs.
     """
 
     name: ClassVar[str]
     identity_hessian: ClassVar[bool] = False
     rotation_invariant: ClassVar[bool] = False
     fixes_sum: ClassVar[bool] = False
+    centres: ClassVar[bool] = False
+    has_model: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:
@@ -57,28 +82,61 @@ class Penalty(abc.ABC):
         """(c, c) matrix M with ``W = X'T M`` at an optimum with signed duals T; None if that is the identity."""
         return None
 
-    # ---- capabilities that the primal Newton methods ask for ---------------------------------------------------------
+    # ---- moves of dual ascent -----------------------------------------------------------------------------------------
+
+    @property
+    def class_scales(self) -> ClassScaling | None:
+        return None
+
+    @property
+    def pair_powers(self) -> PairPowers | None:
+        return None
+
+    def coupling(self, n_classes: int) -> Coupling | None:
+        """The Hessian of a quadratic R between the classes, for label problems; None if R is no such function."""
+        return None
+
+    @property
+    def angular(self) -> AnglePenalty | None:
+        """R itself if it is ``1/2 |W|^2`` and a part that is not convex, for descent by convex models."""
+        return None
+
+    # ---- Newton's methods on class vectors ----------------------------------------------------------------------------
 
     @property
     def smooth(self) -> bool:
         """Whether R has a second derivative everywhere; if not, `model` blurs it."""
         return True
 
-    def model(self, W: Array, blur: float) -> Any:
-        """R near W: value, gradient, Hessian products (`pairwise.py`), blurred by about `blur` where it is not smooth."""
-        raise NotImplementedError(f"the penalty '{self.name}' has no model for Newton's method")
+    def model(self, W: Array, blur: float) -> HessianModel:
+        """R near W: value, gradient, Hessian products, blurred by about `blur` where it is not smooth."""
+        self._misses("model for Newton's method")
 
-    def largest(self, W: Array, mu: float) -> Any:
-        """Slacks and multipliers of a maximum in R, for interior points (`largest.py`); None if there is no maximum."""
+    def largest(self, W: Array, mu: float) -> MaximumTerm | None:
+        """Slacks and multipliers of a maximum in R, for interior points; None if there is no maximum."""
         return None
 
-    def value_along(self, W: Array) -> Callable[[float], float]:
+    def value_along(self, W: Array) -> Along:
         """``R(t W)`` as a function of t >= 0."""
         return lambda t: self.value(t * W)
+
+    def conjugate_along(self, model: Any, Z: Array) -> tuple[Along, Ray]:
+        """An upper bound of ``R*(t Z)`` as a function of t and its shape, tight for t = 1 at the gradient of the model."""
+        self._misses("bound of its conjugate along a ray")
+
+    def ridge_value(self, W: Array) -> float:
+        """The part of R that picks one solution."""
+        return 0.0
+
+    # ---- offsets ------------------------------------------------------------------------------------------------------
 
     def offset_value(self, b: Array) -> float:
         """What the offsets cost; most machines leave them free."""
         return 0.0
+
+    def offset_gradient(self, b: Array) -> Array:
+        """Its gradient, linear in b."""
+        return np.zeros_like(b)
 
     def offset_conjugate(self, sums: Array, scale: float) -> float:
         """``max_b <sums, b> - offset_value(b)``.
@@ -86,3 +144,6 @@ class Penalty(abc.ABC):
         Free offsets need sums of 0, up to the rounding of numbers as large as `scale`.
         """
         return 0.0 if np.abs(sums).max() <= 1e-9 * max(1.0, scale) else np.inf
+
+    def _misses(self, what: str) -> NoReturn:
+        raise NotImplementedError(f"the penalty '{self.name}' has no {what}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
@@ -9,36 +11,21 @@ from polymargin.penalties.base import Array, Penalty
 _SMALLEST_SCALE = 1e-8  # of the largest: a class whose vector is zero can still come back
 
 
-class BlockNorm(Penalty):
-    """``1/2 (sum_k |w_k|^p)^(2/p)`` for 1 < p <= 2 (Lei, Dogan, Binder & Kloft 2015).
+@dataclass(frozen=True)
+class ClassScales:
+    """Class scales beta, of which the block norm is a minimum (Eq. 14 of the paper):
 
-    Its conjugate is the same with ``p* = p / (p - 1)``. It is a minimum over class scales beta,
-
-        R(W) = min { sum_k |w_k|^2 / (2 beta_k) :  beta >= 0,  sum_k beta_k^q <= 1 },    q = p / (2 - p),
-
-    which is attained at `class_scales` (Eq. 14 of the paper).
+        R(W) = min { sum_k |w_k|^2 / (2 beta_k) :  beta >= 0,  sum_k beta_k^q <= 1 },    q = p / (2 - p)
     """
 
-    name = "block norm"
+    p: float
 
-    def __init__(self, p: float = 1.5):
-        self.p = float(p)
-        self.dual_p = self.p / (self.p - 1.0)
+    @property
+    def dual_p(self) -> float:
+        return self.p / (self.p - 1.0)
 
-    def value(self, W: Array) -> float:
-        return half_square(class_norms(W), self.p)
-
-    def gradient(self, W: Array) -> Array:
-        return W * _slopes(class_norms(W), self.p)
-
-    def conjugate(self, Z: Array) -> float:
-        return half_square(class_norms(Z), self.dual_p)
-
-    def minimizer(self, Z: Array) -> Array:
-        return Z * _slopes(class_norms(Z), self.dual_p)
-
-    def class_scales(self, norms: Array) -> Array:
-        """``beta_k = |w_k|^(2-p) (sum_l |w_l|^p)^((p-2)/p)`` for the norms of the class vectors."""
+    def of_norms(self, norms: Array) -> Array:
+        """``beta_k = |w_k|^(2-p) (sum_l |w_l|^p)^((p-2)/p)`` for the norms of the class vectors attain the minimum."""
         largest = float(norms.max())
         if largest == 0.0:
             return self.normalised(np.ones(len(norms)))
@@ -50,7 +37,7 @@ class BlockNorm(Penalty):
         With sums ``z_k`` of rows that do not depend on the scales, the step ``beta_k ~ (beta_k |z_k|)^(2-p)`` shrinks the
         error of log beta by 2 - p only: it wants an extrapolation.
         """
-        return np.asarray(np.log(self.class_scales(norms) / scales))
+        return np.asarray(np.log(self.of_norms(norms) / scales))
 
     def scales_at(self, logs: Array) -> Array:
         """Normalised scales from their logarithms, which an extrapolation may have made large."""
@@ -63,6 +50,34 @@ class BlockNorm(Penalty):
             return np.asarray(relative)
         q = self.p / (2.0 - self.p)
         return np.asarray(relative / float((relative**q).sum()) ** (1.0 / q))
+
+
+class BlockNorm(Penalty):
+    """``1/2 (sum_k |w_k|^p)^(2/p)`` for 1 < p <= 2 (Lei, Dogan, Binder & Kloft 2015).
+
+    Its conjugate is the same with ``p* = p / (p - 1)``. It is a minimum over class scales.
+    """
+
+    name = "block norm"
+
+    def __init__(self, p: float = 1.5):
+        self.p = float(p)
+
+    @property
+    def class_scales(self) -> ClassScales:
+        return ClassScales(self.p)
+
+    def value(self, W: Array) -> float:
+        return half_square(class_norms(W), self.p)
+
+    def gradient(self, W: Array) -> Array:
+        return W * _slopes(class_norms(W), self.p)
+
+    def conjugate(self, Z: Array) -> float:
+        return half_square(class_norms(Z), self.class_scales.dual_p)
+
+    def minimizer(self, Z: Array) -> Array:
+        return Z * _slopes(class_norms(Z), self.class_scales.dual_p)
 
 
 def class_norms(W: Array) -> Array:

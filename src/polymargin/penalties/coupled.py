@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
 
 from polymargin.penalties.base import Array, Penalty
-
-
-class Coupling(NamedTuple):
-    """The inverse Hessian of R, split by classes: differences from the mean and the mean itself.
-
-    ``w_k = scale (z_k - mean z) + common (mean z)`` attains the conjugate at Z.
-    """
-
-    scale: float
-    common: float
+from polymargin.penalties.capabilities import Coupling
 
 
 class CoupledNorm(Penalty):
@@ -29,7 +20,8 @@ class CoupledNorm(Penalty):
         self.alpha = alpha
 
     def coupling(self, n_classes: int) -> Coupling:
-        return Coupling(1.0 / (1.0 - self.alpha), 1.0 / (1.0 + self.alpha * (n_classes - 1)))
+        own = 1.0 - self.alpha
+        return Coupling(1.0 / own, 1.0 / (1.0 + self.alpha * (n_classes - 1)), own, self.alpha)
 
     def value(self, W: Array) -> float:
         total = W.sum(axis=1)
@@ -56,7 +48,7 @@ class ZeroSumNorm(Penalty):
     fixes_sum = True
 
     def coupling(self, n_classes: int) -> Coupling:
-        return Coupling(1.0, 0.0)
+        return Coupling(1.0, 0.0, 1.0, math.inf)
 
     def value(self, W: Array) -> float:
         return 0.5 * float((W * W).sum())

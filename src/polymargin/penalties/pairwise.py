@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.capabilities import PairPowers, Ray
 from polymargin.penalties.largest import LargestDistance
 
 _TINY = 1e-300
@@ -95,15 +96,6 @@ class PenaltyModel(NamedTuple):
         return rest, vectors, self.K[k, other]
 
 
-class Ray(NamedTuple):
-    """``R*(t Z)`` is about ``power * t^exponent + square * t^2`` for t up to `longest`."""
-
-    power: float
-    exponent: float
-    square: float
-    longest: float
-
-
 def flow_ray(s: Array, p: float, square: float) -> Ray:
     """The shape of ``sum psi*(t s)`` for psi(r) = r^p, or of the maximum's conjugate for p = inf."""
     with np.errstate(over="ignore"):
@@ -141,7 +133,7 @@ class PairwiseDistances(Penalty):
     """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
 
     name = "pairwise distances"
-    rotation_invariant = True
+    rotation_invariant = centres = has_model = True
 
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)
@@ -151,6 +143,10 @@ class PairwiseDistances(Penalty):
     def smooth(self) -> bool:
         """Whether R has a second derivative everywhere."""
         return 2.0 <= self.p < np.inf
+
+    @property
+    def pair_powers(self) -> PairPowers | None:
+        return self if np.isfinite(self.p) else None
 
     def value(self, W: Array) -> float:
         r2 = self.squares(W)

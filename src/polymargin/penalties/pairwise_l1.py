@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.pairwise import Ray, along, flow_ray, pair_indices
+from polymargin.penalties.capabilities import Ray
+from polymargin.penalties.pairwise import along, flow_ray, pair_indices
 
 
 class L1Model(NamedTuple):
@@ -67,9 +68,13 @@ class L1Model(NamedTuple):
 
 
 class PairwiseL1(Penalty):
-    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""
+    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``.
+
+    It remembers the width of its last blur, so that models of one blur, asked for one after the other, are of one function.
+    """
 
     name = "pairwise l1 distances"
+    centres = has_model = True
 
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)

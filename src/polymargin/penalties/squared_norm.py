@@ -9,7 +9,7 @@ class SquaredNorm(Penalty):
     """``1/2 |W|_F^2``."""
 
     name = "squared norm"
-    identity_hessian = rotation_invariant = True
+    identity_hessian = rotation_invariant = centres = True
 
     def value(self, W: Array) -> float:
         return 0.5 * float((W * W).sum())

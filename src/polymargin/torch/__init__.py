@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from polymargin.torch.conversion import to_torch
-from polymargin.torch.losses import CrammerSingerLoss, M3HingeLoss, MarginDistributionLoss, WestonWatkinsLoss
+from polymargin.torch.losses import CrammerSingerLoss, M3HingeLoss, MarginDistributionLoss, TopKLoss, WestonWatkinsLoss
 from polymargin.torch.one_vs_none import OneVsNoneLoss
 from polymargin.torch.regularizers import (
     AngularRegularizer,
@@ -41,6 +41,7 @@ __all__ = [
     "MarginDistributionLoss",
     "OneVsNoneLoss",
     "PairwiseMarginRegularizer",
+    "TopKLoss",
     "WestonWatkinsLoss",
     "to_torch",
 ]

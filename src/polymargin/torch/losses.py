@@ -160,6 +160,44 @@ class WestonWatkinsLoss(ScoreLoss):
         return of_others(torch.relu(1.0 - leads(scores, target)), target)
 
 
+class TopKLoss(ScoreLoss):
+    __doc__ = f"""``[mean of the k largest of m]_+``, ``m_l = 1[l != y] + s_l - s_y``: the k closest classes count.
+
+    The own class, with ``m_y = 0``, may be one of them: the alpha form of Lapin, Hein & Schiele (2015). For k = 1 this is
+    :class:`CrammerSingerLoss`.
+
+    Parameters
+    ----------
+    k : int, default=2
+        How many classes count, at most as many as there are.
+    {_PARAMETERS}
+    Examples
+    --------
+    >>> import torch
+    >>> from polymargin.torch import TopKLoss
+    >>> scores = torch.tensor([[2.0, 0.5, 0.0], [1.0, 1.5, 0.0]])
+    >>> TopKLoss(k=2, reduction="none")(scores, torch.tensor([0, 1]))
+    tensor([0.0000, 0.2500])
+    """
+
+    def __init__(
+        self, *, k: int = 2, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        if _tools.number("k", k, low=1.0) != int(k):
+            raise ValueError(f"k={k!r} is not valid: it must be a whole number.")
+        self.k = int(k)
+
+    def rows(self, scores: Tensor, target: Tensor) -> Tensor:
+        if self.k > scores.shape[1]:
+            raise ValueError(f"k={self.k} is not valid: there are {scores.shape[1]} classes.")
+        violations = (1.0 - leads(scores, target)).scatter(1, target[:, None], 0.0)
+        return torch.relu(violations.topk(self.k, dim=1).values.mean(dim=1))
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}, {super().extra_repr()}"
+
+
 class M3HingeLoss(ScoreLoss):
     __doc__ = f"""``sum_{{k != y}} g(1 - (s_y - s_k))``, the smooth hinge ``g(x) = (x + sqrt(x^2 + delta^2)) / 2`` of M3SVM.
 

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import half_square
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import Watch, machine_of
@@ -87,8 +86,8 @@ class _Ascent:
 
     def __init__(self, problem: Problem, seed: int, n_threads: int, start: Start | None):
         self.loop = open_scaled_loop(problem, seed)
-        assert isinstance(problem.penalty, BlockNorm)
-        self.problem, self.penalty, self.n_threads = problem, problem.penalty, n_threads
+        assert problem.penalty.class_scales is not None
+        self.problem, self.penalty, self.n_threads = problem, problem.penalty.class_scales, n_threads
         self.free_intercept = problem.fit_intercept
         self._extrapolate, self._drift = Anderson(), 0.0
         warm = None if start is None else start.scales

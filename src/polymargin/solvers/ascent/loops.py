@@ -9,8 +9,6 @@ from scipy import sparse
 
 from polymargin._core import native
 from polymargin.label_problem import LabelProblem
-from polymargin.losses.margin_distribution import MarginDistributionLoss
-from polymargin.penalties import BlockNorm
 from polymargin.problem import Problem
 from polymargin.solvers.rows import centre_and_spread
 
@@ -38,22 +36,22 @@ def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = 
 
 def open_scaled_loop(problem: Problem, seed: int) -> Any:
     name = problem.loss.scaled_row_problem
-    if name is None or not isinstance(problem.penalty, BlockNorm):
+    if name is None or problem.penalty.class_scales is None:
         raise TypeError(
-            f"class-weighted ascent needs a loss with a scaled row sub-problem and a block norm; got the loss "
+            f"class-weighted ascent needs a loss with a scaled row sub-problem and a penalty with scales; got the loss "
             f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
         )
     return native_loop(name, problem.X, problem, seed)
 
 
 def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> Any:
-    loss = problem.loss
-    if not isinstance(loss, MarginDistributionLoss) or not problem.penalty.identity_hessian:
+    loss, band = problem.loss, problem.loss.margin_band
+    if band is None or not problem.penalty.identity_hessian:
         raise TypeError(
-            f"concave-convex rounds need the margin distribution loss and the penalty 1/2 |W|^2; got the loss "
+            f"concave-convex rounds need the margin distribution loss, or one with a band, and the penalty 1/2 |W|^2; got "
             f"'{loss.name}' with the penalty '{problem.penalty.name}'"
         )
-    X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, loss.theta, loss.mu, frozen)
+    X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, *band, frozen)
     if not sparse.issparse(X):
         return native.dense_margin_distribution(X, *rest, waiting, seed)
     return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)
@@ -65,7 +63,7 @@ def open_label_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the pairs' curvatures well conditioned.
     """
     means, mean_square = centre_and_spread(problem.X)
-    coupling = problem.penalty.coupling(problem.n_classes)
+    coupling = problem.coupling
     labels = native.LabelArrays(
         *problem.y[:2],
         problem.y.signs,

@@ -19,13 +19,13 @@ the fit (`pair_face.py`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.penalties.pairwise import PairwiseDistances, pair_indices
+from polymargin.penalties.capabilities import PairPowers
+from polymargin.penalties.pairwise import pair_indices
+from polymargin.problem import Problem
 from polymargin.solvers.ascent.loops import native_loop
 from polymargin.solvers.interior.pair_iterate import PairIterate
 from polymargin.solvers.newton.active_set import newton_on_pairs
@@ -50,7 +50,7 @@ _STRETCH = 2.0  # how far new weights may stretch the duals at once
 class PairMetric:
     """Weights Q of the pairs of classes, the metric L they make and its inverse P on vectors of sum 0."""
 
-    def __init__(self, penalty: PairwiseDistances, W: Array):
+    def __init__(self, penalty: PairPowers, W: Array):
         self.penalty, self.c = penalty, W.shape[1]
         self.part = 2.0 / penalty.p if penalty.p > 2.0 else 1.0
         self.set(self.wanted(W))
@@ -78,9 +78,9 @@ class PairMetric:
         self.P = np.ascontiguousarray(0.5 * (P + P.T))
 
 
-def suits(problem: Any) -> bool:
+def suits(problem: Problem) -> bool:
     """Whether the penalty is one of distances with a finite power."""
-    return isinstance(problem.penalty, PairwiseDistances) and bool(np.isfinite(problem.penalty.p))
+    return problem.penalty.pair_powers is not None
 
 
 def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: Start | None) -> int:
@@ -106,9 +106,9 @@ class _Ascent:
         if start is None:
             now.start_along_means()
         W = now.V[: now.design.r] if start is None else start.W
-        assert isinstance(now.problem.penalty, PairwiseDistances)
+        assert now.problem.penalty.pair_powers is not None
         self.penalty = now.problem.penalty
-        self.metric = PairMetric(self.penalty, W)
+        self.metric = PairMetric(now.problem.penalty.pair_powers, W)
         square = now.design.mean_square
         self._inverse_rho = 0.2 * square if square > 0.0 else 1.0
         self._open()

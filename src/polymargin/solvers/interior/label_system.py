@@ -17,7 +17,6 @@ from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotri
 
 from polymargin.label_problem import LabelProblem
-from polymargin.penalties import CoupledNorm
 from polymargin.solvers.rows import RowSpan
 
 Array = NDArray[np.float64]
@@ -38,12 +37,12 @@ class LabelSystem:
         self._rows = np.column_stack([X, np.ones(n)])
         self._pair_rows, self._labels = problem.pair_rows, problem.y.labels
         self._by_class = [np.flatnonzero(self._labels == k) for k in range(self.c)]
-        soft = isinstance(problem.penalty, CoupledNorm)
-        alpha = problem.penalty.alpha if isinstance(problem.penalty, CoupledNorm) else 0.0
-        self._own = np.append(np.full(d, 1.0 - alpha if soft else 1.0), 0.0)
+        coupling = problem.coupling
+        soft = np.isfinite(coupling.across)
+        self._own = np.append(np.full(d, coupling.own), 0.0)
         gamma = problem.gamma_b
         # (gain S + rest) y = gain sum_k A_k^-1 r_k with gain / rest = coupled
-        self._gain = np.append(np.full(d, alpha if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
+        self._gain = np.append(np.full(d, coupling.across if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
         self._rest = np.append(np.full(d, 1.0 if soft else 0.0), 0.0 if gamma is None else 1.0)
 
     def scores(self, theta: Array) -> Array:

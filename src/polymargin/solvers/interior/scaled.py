@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.certificate import Ledger
-from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import balanced_duals, best_multiple
@@ -28,7 +27,8 @@ _TIGHTER = 0.1  # what an interior point is asked for, in tolerances
 
 def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
     """Ends a fit that dual ascent began; stops when the gap is closed and the scales stand still."""
-    assert isinstance(problem.penalty, BlockNorm) and so_far.scales is not None
+    scaling = problem.penalty.class_scales
+    assert scaling is not None and so_far.scales is not None
     extrapolate = Anderson()
     scales, best = so_far.scales, so_far
     settled = 1e-3 * np.sqrt(ledger.tol)  # the gap is quadratic in the error of the scales; so is W not
@@ -52,8 +52,8 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
         a, dual = _feasible(problem, result.a)
         ledger.add(primal, dual, n_iter)
         solved = scales
-        step = problem.penalty.log_step(scales, class_norms(result.W))
-        scales, residual = problem.penalty.scales_at(extrapolate(np.log(scales), step)), float(np.abs(step).max())
+        step = scaling.log_step(scales, class_norms(result.W))
+        scales, residual = scaling.scales_at(extrapolate(np.log(scales), step)), float(np.abs(step).max())
         if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
             best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
         rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.penalties.angular import AnglePenalty, Pairwise
+from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.models.descent import Descent, descend
 from polymargin.solvers.models.rounded import GROWTH, NARROW, WIDTHS, Begin, follow, unit_of_width
@@ -134,7 +134,7 @@ class Starts:
         omega, size, memory = self.penalty.omega, self._lightest(), self.memory
         if unit_of_width(self.problem, self.penalty, _primal(self.known)) < HARD:
             return self._climb(most)
-        kinks = isinstance(self.penalty.angles, Pairwise) and omega <= NEAR * size
+        kinks = not self.penalty.angles.smooth and omega <= NEAR * size
         if kinks or (memory is not None and memory.omega > omega / GROWTH):
             return self._follow([Begin(self.known.machine, omega)], NARROW, most)  # wide rounding would leave its basin
         return self._follow([Begin(self.known.machine, size), self._random(np.random.default_rng(0))], WIDTHS, most)
@@ -163,8 +163,7 @@ class Starts:
     def _descent(self, omega: float, machine: Machine, duals: SparseDuals | None, max_visits: int) -> Descent:
         """A descent with another omega."""
         penalty = self.penalty.with_omega(omega)
-        if isinstance(penalty.angles, Pairwise):
-            penalty.angles.width = WIDEST
+        penalty.angles = penalty.angles.rounded(WIDEST)
         problem = replace(self.problem, penalty=penalty)
         machine = machine._replace(primal=problem.primal(machine.W, machine.b))
         settings = CLIMB_TOL, max_visits, self.seed, self.n_threads, lambda machine, visits: None, self.classical.open_gap

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
-from polymargin.penalties.angular import AnglePenalty, Pairwise, angles_between, smallest_angle
+from polymargin.penalties.angular import AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Outset, Starts
@@ -49,8 +49,9 @@ def solve_apart(
     n_starts: int = 1,
 ) -> Solution:
     """Solves a problem with an `AnglePenalty`, which is settled here. ``Solution.notes`` is a `Spread`."""
-    penalty = problem.penalty
-    assert isinstance(penalty, AnglePenalty)
+    penalty = problem.penalty.angular
+    if penalty is None:
+        raise TypeError(f"descent by convex models needs a penalty of angles; got '{problem.penalty.name}'")
     rows = look_at_rows(problem)
     rank = min(rows.basis.shape[1], problem.n_classes)
     if isinstance(start, Memory) and not start.fits(problem, rows.fingerprint):
@@ -119,8 +120,7 @@ class _Way:
 
     def _at_hand(self) -> Machine:
         """The best machine of a descent that is interrupted; its F is that of exact kinks."""
-        if isinstance(self.penalty.angles, Pairwise):
-            self.penalty.angles.width = 0.0
+        self.penalty.angles = self.penalty.angles.rounded(0.0)
         return self.best
 
     def descend(self, start: Outset, seed: int, n_threads: int, open_gap: float) -> Descent:
@@ -131,45 +131,40 @@ class _Way:
             return more._replace(visits=end.visits + more.visits)
 
         end = Descent(start.machine, start.duals, start.theta, np.inf, "max_iter", 0)
-        if isinstance(self.penalty.angles, Pairwise):
-            return self._past_kinks(self.penalty.angles, end, start.multipliers, run)
+        if not self.penalty.angles.smooth:
+            return self._past_kinks(end, start.multipliers, run)
         return run(end, self.ledger.tol, self.note)
 
-    def _past_kinks(
-        self, angles: Pairwise, end: Descent, multipliers: Array | float | None, run: Callable[..., Descent]
-    ) -> Descent:
+    def _past_kinks(self, end: Descent, multipliers: Array | float | None, run: Callable[..., Descent]) -> Descent:
         """Rounds with rounded kinks, whose multipliers settle, until rounded and exact F agree."""
-        tol = self.ledger.tol
+        tol, penalty = self.ledger.tol, self.penalty
         width = WIDEST if multipliers is None else KINK
-        angles.multipliers = 0.0 if multipliers is None else multipliers
+        penalty.angles = penalty.angles.rounded(width, 0.0 if multipliers is None else multipliers)
         for _ in range(_ROUNDS):
             before = end.visits
 
             def note(machine: Machine, visits: int, before: int = before) -> None:
-                self.note(self._exact(angles, machine), before + visits)
+                self.note(self._exact(machine), before + visits)
 
-            angles.width = width
+            penalty.angles = penalty.angles.rounded(width)
             rounded = end.machine._replace(primal=self.problem.primal(end.machine.W, end.machine.b))
             end = run(end._replace(machine=rounded), 0.5 * tol, note)
-            exact = self._exact(angles, end.machine)
-            apart = (exact.primal - end.machine.primal) / (exact.primal - self.penalty.least)
+            exact = self._exact(end.machine)
+            apart = (exact.primal - end.machine.primal) / (exact.primal - penalty.least)
             end = end._replace(machine=exact, stationarity=end.stationarity + max(0.0, apart))
             if end.status != "stationary" or apart <= 0.5 * tol:
                 break
-            angles.settle_kinks(end.machine.W)
+            penalty.angles = penalty.angles.settled_at(end.machine.W)
             width = max(KINK, NARROWER * width)
         else:
             end = end._replace(status="stalled")
-        angles.width = 0.0
+        penalty.angles = penalty.angles.rounded(0.0)
         return end
 
-    def _exact(self, angles: Pairwise, machine: Machine) -> Machine:
+    def _exact(self, machine: Machine) -> Machine:
         """The machine with the F of exact kinks."""
-        width, rounded = angles.width, self.penalty.apart(machine.W)
-        angles.width = 0.0
-        exact = machine.primal - rounded + self.penalty.apart(machine.W)
-        angles.width = width
-        return machine._replace(primal=exact)
+        exact, W = self.penalty.with_omega(self.penalty.omega), machine.W
+        return machine._replace(primal=machine.primal - self.penalty.apart(W) + exact.apart(W))
 
 
 def _without_angles(

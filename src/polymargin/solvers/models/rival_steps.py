@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.band import Ascent, Seen, hidden_by_rounding
 from polymargin.solvers.interior.blocks import Array, Labels, SquaredCrammerSinger
@@ -36,10 +35,10 @@ class InteriorSteps:
 
     def __init__(self, problem: Problem, tol: float):
         loss = problem.loss
-        assert isinstance(loss, MarginDistributionLoss)
+        assert loss.margin_band is not None
         self._problem, self._tol = problem, tol
-        self._theta, self._mu = loss.theta, loss.mu
-        self._kappa = problem.cost / (1.0 - loss.theta) ** 2
+        self._theta, self._mu = loss.margin_band
+        self._kappa = problem.cost / (1.0 - self._theta) ** 2
         self._rows = problem.X.astype(np.float64, copy=False)
         self._reach = problem.longest_row
         self.spent = 0

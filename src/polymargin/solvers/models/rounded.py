@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 
-from polymargin.penalties.angular import AnglePenalty, Pairwise
+from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, SparseDuals, sparse_duals
@@ -153,14 +153,11 @@ class _Rounded:
 
     def set(self, penalty: AnglePenalty, width: float) -> None:
         self.penalty, self.width = penalty, width
-        if isinstance(penalty.angles, Pairwise):
-            penalty.angles.width, penalty.angles.multipliers = max(width, KINK), self.multipliers
+        penalty.angles = penalty.angles.rounded(max(width, KINK), self.multipliers)
 
     def settle_kinks(self, v: Array) -> None:
-        angles = self.penalty.angles
-        if isinstance(angles, Pairwise):
-            angles.settle_kinks(self.unpacked(v)[0])
-            self.multipliers = angles.multipliers
+        self.penalty.angles = self.penalty.angles.settled_at(self.unpacked(v)[0])
+        self.multipliers = self.penalty.angles.multipliers
 
     def packed(self, W: Array, b: Array) -> Array:
         offsets = (b + self.means @ W) / self.unit if self.problem.fit_intercept else np.zeros(0)

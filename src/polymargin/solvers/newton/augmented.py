@@ -33,11 +33,10 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
 from polymargin.certificate import Ledger
-from polymargin.penalties import BlockNorm
+from polymargin.losses.domain import Projected
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import balanced_duals, best_multiple
-from polymargin.solvers.newton.polytopes import POLYTOPES, Projected
 from polymargin.solvers.plan import LARGEST_ARRAY
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import Design
@@ -63,7 +62,7 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
     """About how many flops it takes to go on from these duals; infinite if there are too many."""
     n, c, r = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
     free = np.count_nonzero(duals.values < (1.0 - 1e-9) * problem.cost[duals.rows])
-    if problem.loss.interior_block not in POLYTOPES or free > _AT_FIRST * LARGEST or n * c > LARGEST_ARRAY:
+    if not problem.loss.has_plain_faces or free > _AT_FIRST * LARGEST or n * c > LARGEST_ARRAY:
         return np.inf
     return float(_USUAL_STEPS * (free**3 / 3.0 + 8.0 * n * r * c))
 
@@ -111,7 +110,7 @@ class _Multipliers:
         self.n_iter = so_far.certificate.n_iter
         self._own = np.arange(problem.n_rows), problem.y
         self._given = np.zeros((1, 1)) if given is None else given
-        self._polytope = POLYTOPES[str(problem.loss.interior_block)](problem.y, problem.cost)
+        self._polytope = problem.row_domains
         self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=True)
         self._scales = np.ones(problem.n_classes) if so_far.scales is None else so_far.scales
         self._extrapolate = Anderson()
@@ -142,10 +141,10 @@ class _Multipliers:
 
     def _move_scales(self) -> None:
         """The class scales of a block norm follow the lengths of the class vectors (Eq. 14 of its paper)."""
-        penalty = self.problem.penalty
-        if isinstance(penalty, BlockNorm):
-            step = penalty.log_step(self._scales, class_norms(self._V[: self._design.r]))
-            self._scales = penalty.scales_at(self._extrapolate(np.log(self._scales), step))
+        scaling = self.problem.penalty.class_scales
+        if scaling is not None:
+            step = scaling.log_step(self._scales, class_norms(self._V[: self._design.r]))
+            self._scales = scaling.scales_at(self._extrapolate(np.log(self._scales), step))
 
     # -- one round --------------------------------------------------------------------------------------------------
 
@@ -284,6 +283,6 @@ def _free_pairs(at: Projected, y: NDArray[np.int32]) -> _Pairs:
     """A closed row's largest dual stands in for its own class: it gives what the others take."""
     rows, rivals = np.nonzero(at.free)
     closed = at.closed[rows]
-    own = np.where(closed, at.A.argmax(axis=1)[rows], y[rows])
+    own = np.where(closed, np.where(at.free, at.A, -1.0).argmax(axis=1)[rows], y[rows])
     kept = ~closed | (rivals != own)
     return _Pairs(rows[kept], own[kept], rivals[kept], closed[kept])

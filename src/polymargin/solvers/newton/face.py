@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.penalties.angular import AnglePenalty, Angular
+from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.types import Machine, SparseDuals, sparse_duals
 
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 
 def affordable(problem: Problem, penalty: AnglePenalty) -> bool:
-    smooth = isinstance(penalty.angles, Angular) and penalty.omega > 0.0
+    smooth = penalty.angles.smooth and penalty.omega > 0.0
     return smooth and problem.n_features * problem.n_classes <= LARGEST and problem.n_rows <= 100 * LARGEST
 
 
@@ -160,7 +160,6 @@ def hessian(penalty: AnglePenalty, W: Array) -> Array:
     value, the two agree.
     """
     angles = penalty.angles
-    assert isinstance(angles, Angular)
     (d, c), k, r, square = W.shape, min(W.shape), angles.rank, angles.floor**2
     U, sigma, Vt = np.linalg.svd(W)
     s, g = sigma[:r], sigma[:r] ** 2 + square

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
 
 Array = NDArray[np.float64]
@@ -113,9 +112,9 @@ class ProximalNewton:
     def _slackness(self) -> float:
         """How far the duals are below the size that losses of 1 give them: the smoothing should be as wide as then."""
         problem = self._problem
-        assert isinstance(problem.loss, MarginDistributionLoss)
+        assert problem.loss.margin_band is not None
         size = float(np.abs(self._loop.duals()[2]).sum())
-        largest = 2.0 * float(problem.cost.sum()) / (1.0 - problem.loss.theta) ** 2
+        largest = 2.0 * float(problem.cost.sum()) / (1.0 - problem.loss.margin_band.theta) ** 2
         return min(max(1.0, largest / size), _DAMPING[2]) if size > 0.0 else 1.0
 
     def _damp(self, factor: float) -> None:
