@@ -21,7 +21,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.ascent.shifted import ShiftedLoop, Tangent, solve_exactly
 from polymargin.solvers.models import descent
 from polymargin.solvers.models.row_space import look_at_rows
-from polymargin.solvers.newton.face import hessian
+from polymargin.solvers.newton.angle_face import hessian
 from polymargin.solvers.types import Machine
 
 RIVALS = sorted(name for name, kind in REGULARIZERS.items() if issubclass(kind, Pairwise))
