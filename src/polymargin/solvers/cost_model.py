@@ -69,3 +69,5 @@ def angle_face_fits(problem: Problem) -> bool:
 
 
 # ---- convex models of what is not convex ------------------------------------------------------------------------------
+
+LARGEST_LABEL_BLOCKS = 50_000_000  # numbers in the factorised blocks of the majorisation: 400 MB

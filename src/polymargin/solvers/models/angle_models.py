@@ -1,9 +1,9 @@
 """Convex models of ``sum_i u_i loss_i + 1/2 |W|^2 + P(W)`` with a P that is not convex, for the descent of `descent.py`.
 
 Each is the model of ``ascent/shifted.py`` at the current machine: P is replaced by its tangent and a proximal term with
-theta; the hinge stays exact. A machine is taken only if F falls by a fair part of what the model says, else theta grows. The descent
-ends when ``1 + theta`` (at most 100) times the promise, which bounds what the model promises without its proximal term, is
-at most ``tol`` times F less its constant, the least P.
+theta; the hinge stays exact. A machine is taken only if F falls by a fair part of what the model says, else theta grows. The
+descent ends when ``1 + theta`` (at most 100) times the promise, which bounds what the model promises without its proximal
+term, is at most ``tol`` times F less its constant, the least P.
 
 Small problems have two ways out when the dual loop crawls: the interior point solves the models, and Newton's method on
 the face they identify jumps to the end. What it finds is taken only if it is better and proven to be stationary. Wide
