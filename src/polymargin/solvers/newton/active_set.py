@@ -1,4 +1,4 @@
-"""Newton steps of the pairwise hinge on the pairs that matter, with a class metric: the face is one of `face.py`.
+"""Newton steps of the pairwise hinge on the pairs that matter, with a class metric: the face is one of `face_search.py`.
 
 Near the optimum the pairs j = (row i, rival k) with ``0 < a_j < u_i`` are known, and they lie on their margins. With the
 metric's inverse P their margins are linear in their duals:
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.solvers import cost_model
 from polymargin.solvers.interior.pair_iterate import PairIterate
-from polymargin.solvers.newton.face import Change, FaceSearch, Mask
+from polymargin.solvers.newton.face_search import Change, FaceSearch, Mask
 from polymargin.solvers.newton.pair_factor import ClassMetric, PairFactor, slope_of_offsets
 from polymargin.solvers.progress import Anderson
 

@@ -1,4 +1,4 @@
-"""Newton's method on the face that a descent has found (`face.py`), for small machines with a smooth angular penalty.
+"""Newton's method on the face that a descent has found (`face_search.py`), for small machines with a smooth angular penalty.
 
 A row of class y has pieces ``E_l = 1[l != y] + s_l - s_y``; its loss is the largest, with ``E_y = 0``. Weights ``a_il >= 0``
 of the pieces, with ``sum_l a_il = u_i``, make the loss's slopes ``T_il = a_il - u_i 1[l = y]``. Near a stationary point the
@@ -20,7 +20,7 @@ from scipy import sparse
 from polymargin.penalties.angular import AnglePenalty, Angular
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
-from polymargin.solvers.newton.face import Change, FaceSearch, Mask
+from polymargin.solvers.newton.face_search import Change, FaceSearch, Mask
 from polymargin.solvers.types import Machine, SparseDuals, sparse_duals
 
 _STEPS, _FACES = 8, 8

@@ -35,9 +35,10 @@ from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.bounds import balanced_duals, best_multiple
+from polymargin.solvers.newton.free_pairs import FreePairs, free_pairs
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
-from polymargin.solvers.newton.polytopes import POLYTOPES, FreePairs, Projected, free_pairs
+from polymargin.solvers.newton.polytopes import POLYTOPES, Projected
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, Start, signs_of, sparse_duals

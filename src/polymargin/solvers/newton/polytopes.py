@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Index = NDArray[np.intp]
 
 
 class Projected(NamedTuple):
@@ -77,31 +76,3 @@ class Simplices:
 
 
 POLYTOPES: dict[str, type[Simplices] | type[Boxes]] = {"crammer_singer": Simplices, "weston_watkins": Boxes}
-
-
-class FreePairs(NamedTuple):
-    """Duals that may move: what each of them gives to the class `own` it takes from its rival."""
-
-    rows: Index
-    own: Index
-    rivals: Index
-    closed: Mask  # belongs to a closed row
-
-    def errors(self, S: Array) -> Array:
-        """The change of e for a change S of the scores."""
-        return np.asarray(S[self.rows, self.rivals] - S[self.rows, self.own])
-
-    def signed(self, steps: Array, shape: tuple[int, ...]) -> Array:
-        """tau of steps of these duals."""
-        c = shape[1]
-        own = np.bincount(self.rows * c + self.own, steps, shape[0] * c)
-        return np.asarray((own - np.bincount(self.rows * c + self.rivals, steps, shape[0] * c)).reshape(shape))
-
-
-def free_pairs(at: Projected, y: NDArray[np.int32]) -> FreePairs:
-    """A closed row's largest dual stands in for its own class: it gives what the others take."""
-    rows, rivals = np.nonzero(at.free)
-    closed = at.closed[rows]
-    own = np.where(closed, at.A.argmax(axis=1)[rows], y[rows])
-    kept = ~closed | (rivals != own)
-    return FreePairs(rows[kept], own[kept], rivals[kept], closed[kept])
