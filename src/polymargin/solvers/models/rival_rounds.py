@@ -65,9 +65,7 @@ class BestMachine:
 
     def start_round(self, ledger: Ledger, level: float) -> None:
         """Another Q begins, which meets F at the value `level`: bounds of earlier rounds do not hold for it."""
-        if self.convex:
-            ledger.primal = self.value
-        else:
+        if not self.convex:
             ledger.start_anew(level)
 
     def settled(self, ledger: Ledger) -> bool:
@@ -83,7 +81,6 @@ class BestMachine:
         if not settled and not self.convex:
             ledger.start_anew(self.value)
         ledger.add(self.value, min(bound, self.value), n_iter)
-        ledger.primal = self.value
         certificate = ledger.close(min(max_iter, n_iter), status)
         if not self.convex:
             status = "stationary" if settled else certificate.status
