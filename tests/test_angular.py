@@ -19,9 +19,9 @@ from polymargin.paths import regularization_path
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, Pairwise, angles_between
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.shifted import ShiftedLoop, Tangent, solve_exactly
-from polymargin.solvers.models import descent
+from polymargin.solvers.models import angle_models
 from polymargin.solvers.models.row_space import look_at_rows
-from polymargin.solvers.newton.face import hessian
+from polymargin.solvers.newton.angle_face import hessian
 from polymargin.solvers.types import Machine
 
 RIVALS = sorted(name for name, kind in REGULARIZERS.items() if issubclass(kind, Pairwise))
@@ -616,7 +616,7 @@ def test_a_warm_machine_can_be_saved_and_paths_keep_nothing_warm(omega, iris, tm
 
 def test_a_warm_start_from_omega_0_is_not_told_that_ascent_crawls(iris, monkeypatch):
     est = AngularSVC(omega=0.0, warm_start=True, random_state=0).fit(*iris)
-    monkeypatch.setattr(descent, "solve_exactly", lambda *_: pytest.fail("the interior point was called"))
+    monkeypatch.setattr(angle_models, "solve_exactly", lambda *_: pytest.fail("the interior point was called"))
     est.set_params(omega=0.1).fit(*iris)
     assert est.certificate_.status == "stationary"
 

@@ -20,13 +20,11 @@ from polymargin.features import KernelMap
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers import Start
+from polymargin.solvers import Start, cost_model
 from polymargin.solvers.ascent import band as band_ascent
-from polymargin.solvers.models import rival_rounds as band_rounds
-from polymargin.solvers.models import rival_starts as band_starts
-from polymargin.solvers.models import rivals as concave_convex
+from polymargin.solvers.models import rival_rounds
+from polymargin.solvers.models import rivals as descent_by_rivals
 from polymargin.solvers.models.rival_steps import InteriorSteps
-from polymargin.solvers.newton import proximal as proximal_newton
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
 
@@ -142,7 +140,7 @@ def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
 @pytest.mark.parametrize("frozen, fit_intercept", [(False, False), (False, True), (True, False)])
 def test_a_convex_step_matches_cvxpy(frozen, fit_intercept, storage, newton, monkeypatch):
     if not newton:
-        monkeypatch.setattr(proximal_newton, "_MOST_FEATURES", 0)
+        monkeypatch.setattr(cost_model, "_MOST_NEWTON_FEATURES", 0)
     for seed in range(3):
         X, y, cost, theta, mu = step_data(seed)
         rows = sparse.csr_matrix(X) if storage == "csr" else X
@@ -155,7 +153,7 @@ def test_a_convex_step_matches_cvxpy(frozen, fit_intercept, storage, newton, mon
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_convex_step_by_conjugate_gradients_matches_cvxpy(fit_intercept, monkeypatch):
-    monkeypatch.setattr(proximal_newton, "_LARGEST_MATRIX", 0)
+    monkeypatch.setattr(cost_model, "_LARGEST_NEWTON_MATRIX", 0)
     X, y, cost, theta, mu = step_data(3)
     seen, rivals, _ = solved_step(X + 2.0, y, cost, theta, mu, fit_intercept, False)
     assert seen.relaxed == pytest.approx(reference_step(X + 2.0, y, cost, theta, mu, fit_intercept, rivals), rel=1e-6)
@@ -521,20 +519,20 @@ def test_two_classes_with_a_kernel_match_cvxpy(kernel, fit_intercept):
     assert end.dual <= optimum * (1 + 1e-6) and optimum <= end.primal * (1 + 1e-6) and end.rel_gap <= 1e-5
 
 
-@pytest.mark.parametrize("way", ["coordinates", "conjugate gradients", "interior points", "restless", "far from 0"])
+@pytest.mark.parametrize("way", ["coordinates", "conjugate gradients", "interior points", "short rounds", "far from 0"])
 def test_two_classes_are_certified_whatever_solves_them(way, monkeypatch):
     X, y, cost, theta, mu = step_data(2, c=2, n=90)
     cost *= 10.0
-    fit_intercept = way != "restless"
+    fit_intercept = way != "short rounds"
     if way == "coordinates":
-        monkeypatch.setattr(proximal_newton, "_MOST_FEATURES", 0)
+        monkeypatch.setattr(cost_model, "_MOST_NEWTON_FEATURES", 0)
     if way == "conjugate gradients":
-        monkeypatch.setattr(proximal_newton, "_LARGEST_MATRIX", 0)
+        monkeypatch.setattr(cost_model, "_LARGEST_NEWTON_MATRIX", 0)
     if way == "interior points":
-        monkeypatch.setattr(band_rounds, "_ROUND_EPOCHS", 1)
-        monkeypatch.setattr(band_starts, "_START_EPOCHS", 1)
-    if way == "restless":
-        monkeypatch.setattr(proximal_newton, "_MOST_FEATURES", 0)
+        monkeypatch.setattr(rival_rounds, "_ROUND_EPOCHS", 1)
+        monkeypatch.setattr(descent_by_rivals, "_START_EPOCHS", 1)
+    if way == "short rounds":
+        monkeypatch.setattr(cost_model, "_MOST_NEWTON_FEATURES", 0)
         monkeypatch.setattr(band_ascent, "_SMALL", 0)
     rows = X + 9e4 if way == "far from 0" else X
     est = MarginDistributionSVC(1.0, theta=theta, mu=mu, fit_intercept=fit_intercept, tol=1e-5, random_state=0)
@@ -675,7 +673,7 @@ def test_many_classes_move_rows_through_the_arena():
 
 @functools.cache
 def large_problem():
-    """Enough rows, classes and features that coordinate ascent does the work and the first rounds are restless."""
+    """Enough rows, classes and features that coordinate ascent does the work and the first rounds are short."""
     rng = np.random.default_rng(1)
     n, d, c = 1500, 90, 15
     y = rng.integers(0, c, size=n).astype(np.int32)
@@ -684,12 +682,12 @@ def large_problem():
 
 
 @pytest.mark.parametrize("patience", [20, 0])
-def test_restless_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, monkeypatch):
+def test_short_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, monkeypatch):
     problem = large_problem()
-    monkeypatch.setattr(band_rounds, "_PATIENCE", patience)  # 0: straight on to descending rounds
+    monkeypatch.setattr(rival_rounds, "_PATIENCE", patience)  # 0: straight on to descending rounds
     tol = 1e-4
     assert band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1)).restless
-    found = concave_convex.concave_convex(problem, Ledger(tol), max_iter=1000, seed=0)
+    found = descent_by_rivals.concave_convex(problem, Ledger(tol), max_iter=1000, seed=0)
     machine, certificate = found.machine, found.certificate
     assert certificate.status == "stationary" and certificate.rel_gap <= tol
     assert (np.diff(found.rounds) < 0.0).all() and found.rounds[-1] == machine.primal
@@ -701,14 +699,14 @@ def test_restless_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, m
     assert gain <= 2.0 * tol * machine.primal  # the machine came out of the round that was certified
 
 
-def test_restless_rounds_that_find_nothing_better_give_way_to_descending_ones(monkeypatch):
+def test_short_rounds_that_find_nothing_better_give_way_to_descending_ones(monkeypatch):
     problem = large_problem()
     settings, ledger = band_ascent.Settings(10**7, 0, 1), Ledger(1e-4)
     ascent = band_ascent.open_ascent(problem, settings)
     seen = band_ascent.solve_step(ascent, 0.2)
-    descent = band_rounds.Descent(ascent, seen.stated)
+    descent = rival_rounds.BestMachine(ascent, seen.stated)
     start = descent.value
     monkeypatch.setattr(band_ascent.Ascent, "hurry", lambda *_: None)  # rounds that never begin
-    steps = band_rounds.restless_rounds(problem, settings, ascent, seen, ledger, descent)
+    steps = rival_rounds.short_rounds(problem, settings, ascent, seen, ledger, descent)
     assert steps is not ascent and not descent.settled(ledger)
     assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)

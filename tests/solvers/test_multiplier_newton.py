@@ -16,6 +16,7 @@ from polymargin.losses import LOSSES
 from polymargin.losses.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
+from polymargin.solvers import cost_model
 from polymargin.solvers import plan as choice
 from polymargin.solvers.ascent.class_scales import class_weighted_ascent
 from polymargin.solvers.ascent.driver import dual_ascent
@@ -158,10 +159,10 @@ def test_where_too_many_duals_are_free_ascent_goes_on(hard, largest, at_first, t
         counts.append(len(found.rows))
         return found
 
-    free_pairs_before = multiplier_newton._free_pairs
-    monkeypatch.setattr(multiplier_newton, "_free_pairs", free_pairs)
-    monkeypatch.setattr(multiplier_newton, "LARGEST", largest)
-    monkeypatch.setattr(multiplier_newton, "_AT_FIRST", at_first)
+    free_pairs_before = multiplier_newton.free_pairs
+    monkeypatch.setattr(multiplier_newton, "free_pairs", free_pairs)
+    monkeypatch.setattr(cost_model, "MOST_FREE_DUALS", largest)
+    monkeypatch.setattr(cost_model, "_FREE_AT_FIRST", at_first)
     problem, ledger = a_problem(*hard, 1e4, "weston_watkins", True), Ledger(1e-5)
     found = solve(problem, ledger, max_iter=600, seed=0)
     assert bool(counts) == tried and all(count <= largest for count in counts[:-1])

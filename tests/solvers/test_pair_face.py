@@ -14,7 +14,8 @@ from polymargin.problem import Problem
 from polymargin.solvers import rows as row_products
 from polymargin.solvers.ascent.pair_weights import PairMetric
 from polymargin.solvers.interior.pair_iterate import PairIterate
-from polymargin.solvers.newton.active_set import _Face, _PairNewton
+from polymargin.solvers.newton.active_set import _PairNewton
+from polymargin.solvers.newton.pair_factor import PairFactor
 from polymargin.solvers.rows import Design, KeptProducts, RowSpan
 
 
@@ -84,7 +85,7 @@ def test_a_factor_serves_pairs_that_leave_and_join(fit_intercept, kind):
     factor_of, where = (np.zeros((n, c), dtype=bool) for _ in range(2))
     factor_of.flat[base] = True
     where.flat[np.r_[base[3:], joined]] = True
-    face = _Face.of(now, metric, factor_of)
+    face = PairFactor.of(now, metric, factor_of)
     assert face is not None and face.serves(where, metric, 0.0)
     steps, offsets = face.steps(now, where)
     assert not steps[~where].any()

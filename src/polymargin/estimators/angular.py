@@ -16,7 +16,7 @@ from polymargin.penalties import Penalty
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers import Solution
-from polymargin.solvers.models.angles import Spread, solve_apart
+from polymargin.solvers.models.angles import AngularNotes, solve_apart
 
 
 @documented(
@@ -176,7 +176,7 @@ class AngularSVC(MarginClassifier):
         self.min_angle_ = smallest_angle(self.angles_)
         self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
         self.uniformity_ = _uniformity(self.singular_values_)
-        ways = solution.notes or Spread((self.objective_,), (self.min_angle_,), None, None)  # None: it was interrupted
+        ways = solution.notes or AngularNotes((self.objective_,), (self.min_angle_,), None, None)  # None: it was interrupted
         self.objective_history_ = np.asarray(ways.objectives)
         self.min_angle_history_ = np.asarray(ways.min_angles)
 

@@ -15,10 +15,11 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.cost_model import LARGEST_ARRAY, price_of_newton
+from polymargin.solvers.newton.augmented import finish_with_newton
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
-LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
 _NEWTON_STEPS = 20  # what an interior point usually takes
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
 _PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
@@ -46,7 +47,6 @@ def solve(
         return solution
     if _has_interior_point(problem):
         return _finish_with_interior_point(problem, ledger, left, solution)
-    from polymargin.solvers.newton.augmented import finish_with_newton
 
     def ascend(start: Start, max_iter: int) -> Solution:
         return dual_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
@@ -80,8 +80,6 @@ class Pace:
         """Of the other method, in epochs."""
         if _has_interior_point(self._problem):
             return float(interior_point_patience(self._problem))
-        from polymargin.solvers.newton.augmented import price_of_newton
-
         return price_of_newton(self._problem, duals) / _flops_of_epoch(self._problem)
 
 

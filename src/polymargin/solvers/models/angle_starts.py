@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
-from polymargin.solvers.models.descent import Descent, descend
+from polymargin.solvers.models.angle_models import DescentEnd, Place, Settings, descend_by_tangents
 from polymargin.solvers.models.rounded import GROWTH, NARROW, WIDTHS, Begin, follow, unit_of_width
 from polymargin.solvers.models.row_space import Rows, random_machine, starts
 from polymargin.solvers.types import Machine, SparseDuals
@@ -75,17 +75,8 @@ class Memory(NamedTuple):
         return duals._replace(values=duals.values * np.repeat(cost / self.cost, np.diff(duals.starts)))
 
 
-class Outset(NamedTuple):
-    """Where the descent starts: duals and theta that suit the machine, and multipliers of kinks, if they are known."""
-
-    machine: Machine
-    duals: SparseDuals | None
-    theta: float
-    multipliers: Array | float | None = None
-
-
 class Starts:
-    """The starts of one problem; `settings` are the seed, the threads and the tolerance of its descents."""
+    """The starts of one problem, for descents with these settings."""
 
     def __init__(
         self,
@@ -94,34 +85,34 @@ class Starts:
         classical: Classical,
         rows: Rows,
         memory: Memory | None,
-        settings: tuple[int, int, float],
+        settings: Settings,
     ):
         self.problem, self.penalty, self.classical, self.memory = problem, penalty, classical, memory
-        self.seed, self.n_threads, self.tol = settings
+        self.settings = settings
         self.known = self._known(rows)
 
-    def best(self, n_starts: int, max_passes: int) -> tuple[Outset, int]:
+    def best(self, n_starts: int, max_passes: int) -> tuple[Place, int]:
         """The best start, and the passes over the rows that it took; each path may take a part of `max_passes`."""
         best, spent, most = self.known, 0, int(_SHARE * max_passes)
         if most and self._path_pays():
             path, spent = self._path(most)
             best = min(best, path, key=_primal)
         for number in range(1, n_starts if most else 1):
-            begin = self._random(np.random.default_rng([self.seed, number]))
+            begin = self._random(np.random.default_rng([self.settings.seed, number]))
             path, passes = self._follow([begin], WIDTHS, most)
             if _primal(path) < _primal(best):
                 best, spent = path, passes
         return best, spent
 
-    def _known(self, rows: Rows) -> Outset:
+    def _known(self, rows: Rows) -> Place:
         """The best machine without a path."""
         problem, memory = self.problem, self.memory
         best = min(starts(problem, self.penalty, self.classical.machine, rows), key=lambda machine: machine.primal)
         if memory is not None:
             last = self._with_primal(memory.machine)
             if last.primal <= best.primal:
-                return Outset(last, memory.scaled(memory.duals, problem.cost), memory.theta)
-        return Outset(best, self.classical.duals, first_theta(self.penalty, best))
+                return Place(last, memory.scaled(memory.duals, problem.cost), memory.theta)
+        return Place(best, self.classical.duals, first_theta(self.penalty, best))
 
     def _path_pays(self) -> bool:
         primal, bound = _primal(self.known), self.classical.bound + self.penalty.least
@@ -130,7 +121,7 @@ class Starts:
             weight *= unit_of_width(self.problem, self.penalty, primal)
         return weight >= HEAVY * self.classical.size and primal - bound > WORTH * (primal - self.penalty.least)
 
-    def _path(self, most: int) -> tuple[Outset, int]:
+    def _path(self, most: int) -> tuple[Place, int]:
         omega, size, memory = self.penalty.omega, self._lightest(), self.memory
         if unit_of_width(self.problem, self.penalty, _primal(self.known)) < HARD:
             return self._climb(most)
@@ -147,33 +138,35 @@ class Starts:
         size = float(np.sqrt(self.classical.size)) or 1.0
         return Begin(self._with_primal(random_machine(self.problem, size, rng)), self.penalty.omega)
 
-    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Outset, int]:
-        machine, duals, multipliers, passes = follow(self.problem, self.penalty, begins, widths, most, self.tol)
-        return Outset(machine, duals, first_theta(self.penalty, machine), multipliers), passes
+    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Place, int]:
+        machine, duals, multipliers, passes = follow(self.problem, self.penalty, begins, widths, most, self.settings.tol)
+        return Place(machine, duals, first_theta(self.penalty, machine), multipliers), passes
 
-    def _climb(self, most: int) -> tuple[Outset, int]:
+    def _climb(self, most: int) -> tuple[Place, int]:
         n, omega, visits = self.problem.n_rows, self._lightest(), 0
-        machine, duals = self.known.machine, self.known.duals
+        place = self.known
         while omega < self.penalty.omega / CLIMB_GROWTH and visits < most * n:
-            end = self._descent(omega, machine, duals, most * n - visits)
-            machine, duals, visits, omega = end.machine, end.duals, visits + end.visits, CLIMB_GROWTH * omega
-        machine = self._with_primal(machine)
-        return Outset(machine, duals, first_theta(self.penalty, machine)), -(-visits // n)
+            end = self._descent(omega, place, most * n - visits)
+            place, visits, omega = end.place, visits + end.visits, CLIMB_GROWTH * omega
+        machine = self._with_primal(place.machine)
+        return Place(machine, place.duals, first_theta(self.penalty, machine)), -(-visits // n)
 
-    def _descent(self, omega: float, machine: Machine, duals: SparseDuals | None, max_visits: int) -> Descent:
+    def _descent(self, omega: float, start: Place, max_visits: int) -> DescentEnd:
         """A descent with another omega."""
         penalty = self.penalty.with_omega(omega)
         penalty.angles = penalty.angles.rounded(WIDEST)
         problem = replace(self.problem, penalty=penalty)
-        machine = machine._replace(primal=problem.primal(machine.W, machine.b))
-        settings = CLIMB_TOL, max_visits, self.seed, self.n_threads, lambda machine, visits: None, self.classical.open_gap
-        return descend(problem, penalty, machine, duals, first_theta(penalty, machine), *settings)
+        W, b, _ = start.machine
+        machine = Machine(W, b, problem.primal(W, b))
+        start = Place(machine, start.duals, first_theta(penalty, machine))
+        settings = self.settings._replace(tol=CLIMB_TOL, max_visits=max_visits)
+        return descend_by_tangents(problem, penalty, start, settings, lambda machine, visits: None)
 
     def _with_primal(self, machine: Machine) -> Machine:
         return machine._replace(primal=self.problem.primal(machine.W, machine.b))
 
 
-def _primal(start: Outset) -> float:
+def _primal(start: Place) -> float:
     return start.machine.primal
 
 

@@ -14,8 +14,8 @@ from polymargin.penalties import SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Outset, Starts
-from polymargin.solvers.models.descent import Descent, descend
+from polymargin.solvers.models.angle_models import DescentEnd, Place, Settings, descend_by_tangents
+from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Starts
 from polymargin.solvers.models.rounded import KINK
 from polymargin.solvers.models.row_space import canonical, look_at_rows
 from polymargin.solvers.plan import solve
@@ -29,7 +29,7 @@ _ROUNDS = 12  # of kinks
 Array = NDArray[np.float64]
 
 
-class Spread(NamedTuple):
+class AngularNotes(NamedTuple):
     """What the solver tells of its way: the objective and the smallest angle of each step, and what to remember."""
 
     objectives: tuple[float, ...]
@@ -48,7 +48,7 @@ def solve_apart(
     start: Memory | Start | None = None,
     n_starts: int = 1,
 ) -> Solution:
-    """Solves a problem with an `AnglePenalty`, which is settled here. ``Solution.notes`` is a `Spread`."""
+    """Solves a problem with an `AnglePenalty`, which is settled here. ``Solution.notes`` is a `AngularNotes`."""
     penalty = problem.penalty.angular
     if penalty is None:
         raise TypeError(f"descent by convex models needs a penalty of angles; got '{problem.penalty.name}'")
@@ -62,27 +62,29 @@ def solve_apart(
     classical, spent = _classical(problem, ledger.tol, max_iter, seed, n_threads, start)
     penalty.settle(rank, FLOOR * float(np.linalg.norm(classical.machine.W)) / np.sqrt(max(1, rank)))
     ledger.constant = penalty.least
-    way = _Way(problem, ledger, penalty, classical.bound + penalty.least, spent, max_iter)
+    run = _Recorded(problem, ledger, penalty, classical.bound + penalty.least, spent, max_iter)
     zero = _without_vectors(problem)
-    if zero.primal - way.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
-        end = Descent(zero, classical.duals, 0.0, 0.0, "optimal", 0)
+    if zero.primal - run.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
+        end = DescentEnd(Place(zero, classical.duals, 0.0), 0.0, "optimal", 0)
     else:
-        found = Starts(problem, penalty, classical, rows, start, (seed, n_threads, ledger.tol))
-        way.note(found.known.machine, 0)
-        begin, passes = found.best(n_starts, max_iter - way.epochs(0))
-        way.spent += passes * problem.n_rows
-        way.note(begin.machine, 0)
-        end = way.descend(begin, seed, n_threads, classical.open_gap)
-        if zero.primal <= way.best.primal:  # the descent tends to W = 0, or should have
+        settings = Settings(ledger.tol, run.budget, seed, n_threads, classical.open_gap)
+        found = Starts(problem, penalty, classical, rows, start, settings)
+        run.note(found.known.machine, 0)
+        begin, passes = found.best(n_starts, max_iter - run.epochs(0))
+        run.spent += passes * problem.n_rows
+        run.note(begin.machine, 0)
+        end = run.descend(begin, settings)
+        if zero.primal <= run.best.primal:  # the descent tends to W = 0, or should have
             # the angles bend without limit at W = 0: no model promises anything
-            end = end._replace(machine=zero, stationarity=0.0 if end.status == "stationary" else end.stationarity)
+            end = end.with_machine(zero, 0.0 if end.status == "stationary" else end.stationarity)
     if end.machine is zero:
         penalty.settle(rank, 0.0)
-    way.note(end.machine, end.visits)
-    certificate = replace(ledger.close(way.epochs(end.visits), end.status), stationarity=end.stationarity)
-    best = canonical(way.best, rows)
-    memory = Memory(rows.fingerprint, problem.y, problem.cost, penalty.omega, classical, best, end.duals, end.theta)
-    notes = Spread(tuple(way.objectives), tuple(way.min_angles), end.stationarity, memory)
+    run.note(end.machine, end.visits)
+    certificate = replace(ledger.close(run.epochs(end.visits), end.status), stationarity=end.stationarity)
+    best = canonical(run.best, rows)
+    _, duals, theta, _ = end.place
+    memory = Memory(rows.fingerprint, problem.y, problem.cost, penalty.omega, classical, best, duals, theta)
+    notes = AngularNotes(tuple(run.objectives), tuple(run.min_angles), end.stationarity, memory)
     return Solution(best, None, certificate, notes=notes)
 
 
@@ -97,8 +99,8 @@ def _without_vectors(problem: Problem) -> Machine:
     return Machine(W, b, loss + problem.penalty.value(W))
 
 
-class _Way:
-    """The descent and its record: the best machine by the exact F, and one entry for each step that improved it."""
+class _Recorded:
+    """The descent with its record: the best machine by the exact F, and one entry for each step that improved it."""
 
     def __init__(self, problem: Problem, ledger: Ledger, penalty: AnglePenalty, bound: float, spent: int, max_iter: int):
         self.problem, self.ledger, self.penalty, self.bound, self.spent = problem, ledger, penalty, bound, spent
@@ -123,21 +125,19 @@ class _Way:
         self.penalty.angles = self.penalty.angles.rounded(0.0)
         return self.best
 
-    def descend(self, start: Outset, seed: int, n_threads: int, open_gap: float) -> Descent:
-        def run(end: Descent, tol: float, note: Callable[[Machine, int], None]) -> Descent:
-            left = self.budget - self.spent - end.visits
-            now = (self.problem, self.penalty, end.machine, end.duals, end.theta, tol, left)
-            more = descend(*now, seed, n_threads, note, open_gap)
-            return more._replace(visits=end.visits + more.visits)
+    def descend(self, start: Place, settings: Settings) -> DescentEnd:
+        end = DescentEnd(start, np.inf, "max_iter", 0)
+        return self._further(end, settings, self.note) if self.penalty.angles.smooth else self._past_kinks(end, settings)
 
-        end = Descent(start.machine, start.duals, start.theta, np.inf, "max_iter", 0)
-        if not self.penalty.angles.smooth:
-            return self._past_kinks(end, start.multipliers, run)
-        return run(end, self.ledger.tol, self.note)
+    def _further(self, end: DescentEnd, settings: Settings, note: Callable[[Machine, int], None]) -> DescentEnd:
+        """A descent from where another one ended, with the visits that are left."""
+        settings = settings._replace(max_visits=self.budget - self.spent - end.visits)
+        more = descend_by_tangents(self.problem, self.penalty, end.place, settings, note)
+        return more._replace(visits=end.visits + more.visits)
 
-    def _past_kinks(self, end: Descent, multipliers: Array | float | None, run: Callable[..., Descent]) -> Descent:
+    def _past_kinks(self, end: DescentEnd, settings: Settings) -> DescentEnd:
         """Rounds with rounded kinks, whose multipliers settle, until rounded and exact F agree."""
-        tol, penalty = self.ledger.tol, self.penalty
+        penalty, tol, multipliers = self.penalty, settings.tol, end.place.multipliers
         width = WIDEST if multipliers is None else KINK
         penalty.angles = penalty.angles.rounded(width, 0.0 if multipliers is None else multipliers)
         for _ in range(_ROUNDS):
@@ -148,10 +148,10 @@ class _Way:
 
             penalty.angles = penalty.angles.rounded(width)
             rounded = end.machine._replace(primal=self.problem.primal(end.machine.W, end.machine.b))
-            end = run(end._replace(machine=rounded), 0.5 * tol, note)
+            end = self._further(end.with_machine(rounded, np.inf), settings._replace(tol=0.5 * tol), note)
             exact = self._exact(end.machine)
             apart = (exact.primal - end.machine.primal) / (exact.primal - penalty.least)
-            end = end._replace(machine=exact, stationarity=end.stationarity + max(0.0, apart))
+            end = end.with_machine(exact, end.stationarity + max(0.0, apart))
             if end.status != "stationary" or apart <= 0.5 * tol:
                 break
             penalty.angles = penalty.angles.settled_at(end.machine.W)
@@ -186,7 +186,8 @@ def _without_angles(
     classical = Classical(solution.machine, solution.duals, ledger.dual, 0.0 if ledger.done else ledger.rel_gap)
     memory = Memory(fingerprint, problem.y, problem.cost, 0.0, classical, solution.machine, solution.duals, 0.0)
     objectives = tuple(record.primal for record in solution.certificate.history)
-    return solution._replace(notes=Spread(objectives, (smallest_angle(angles_between(solution.machine.W)),), None, memory))
+    angle = smallest_angle(angles_between(solution.machine.W))
+    return solution._replace(notes=AngularNotes(objectives, (angle,), None, memory))
 
 
 def _classical_start(problem: Problem, start: Memory | None) -> Start | None:

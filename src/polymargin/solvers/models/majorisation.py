@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
+from polymargin.solvers.cost_model import LARGEST_LABEL_BLOCKS
 from polymargin.solvers.interior.label_system import LabelSystem, entries
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
-
-_LARGEST = 50_000_000  # numbers in the factorised blocks: 400 MB
 
 
 def majorisation(
@@ -34,7 +33,7 @@ def majorisation(
 
     `history` receives the smooth objective of every iterate: it never rises.
     """
-    if entries(problem) > _LARGEST:
+    if entries(problem) > LARGEST_LABEL_BLOCKS:
         raise ValueError(
             f"solver='mm' would hold {8e-9 * entries(problem):.1f} GB of factorised blocks for {problem.n_classes} classes "
             f"and {problem.n_features} features; use solver='auto'."

@@ -1,27 +1,46 @@
-"""Rounds of the margin distribution machine that lower F: one convex step after the other (``concave_convex.py``)."""
+"""Rounds of the margin distribution machine that lower F: one convex step after the other (`rivals.py`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Seen, Settings, open_ascent
-from polymargin.solvers.models.rival_starts import Pace, Steps
+from polymargin.solvers.ascent.band import Ascent, Seen, Settings, is_small, open_ascent
+from polymargin.solvers.models.descent import Look
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
 from polymargin.solvers.types import Solution, Start
 
 INNER = 0.1  # smallest relative gap a round asks for, in tolerances
 _TIGHTER = 0.25  # of that, when a round has not gained enough
 _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit, if they can
-_HASTY_EPOCHS, _CALM_EPOCHS = 3, 8  # of a restless round, while rivals matter and when they hardly do
+_HASTY_EPOCHS, _CALM_EPOCHS = 3, 8  # of a short round, while rivals matter and when they hardly do
 _MATTER = 0.02  # share of the convex step's gap that its rivals, by now others, must be to blame for
-_PATIENCE = 20  # restless rounds without a new best
-_RESTLESS_EPOCHS = 300  # of all of them: what is left then is better solved, and in the end by Newton steps
+_PATIENCE = 20  # short rounds without a new best
+_SHORT_EPOCHS = 300  # of all of them: what is left then is better solved, and in the end by Newton steps
 
 
-class Descent:
-    """The best machine of all rounds, and F after each that found a better one.
+class Accuracy(NamedTuple):
+    """How well the starts and the rounds before the last are solved."""
+
+    start: float  # relative gap of the two convex machines that are tried as starts
+    round: float  # relative gap a round asks for first, in units of what the last could gain
+    enough: float  # share of its own possible gain that ends a round
+
+
+_QUICK = Accuracy(1e-2, 1.0, 0.2)  # takes less time and often ends lower
+_PRECISE = Accuracy(1e-2, 0.1, 0.5)  # nearly equal problems reach the same minimum
+
+Steps = Ascent | InteriorRounds
+
+
+def accuracy_of(problem: Problem) -> Accuracy:
+    return _PRECISE if is_small(problem) else _QUICK
+
+
+class BestMachine:
+    """The best machine of all rounds, F after each that found a better one, and what a round can still gain.
 
     If F is `convex`, every round has the same convex function Q, F itself: bounds of earlier rounds go on to hold.
     """
@@ -46,9 +65,7 @@ class Descent:
 
     def start_round(self, ledger: Ledger, level: float) -> None:
         """Another Q begins, which meets F at the value `level`: bounds of earlier rounds do not hold for it."""
-        if self.convex:
-            ledger.primal = self.value
-        else:
+        if not self.convex:
             ledger.start_anew(level)
 
     def settled(self, ledger: Ledger) -> bool:
@@ -64,7 +81,6 @@ class Descent:
         if not settled and not self.convex:
             ledger.start_anew(self.value)
         ledger.add(self.value, min(bound, self.value), n_iter)
-        ledger.primal = self.value
         certificate = ledger.close(min(max_iter, n_iter), status)
         if not self.convex:
             status = "stationary" if settled else certificate.status
@@ -72,8 +88,61 @@ class Descent:
         return Solution(self.machine, self.duals, certificate, rounds=tuple(self.rounds), last_change=self.last_decrease)
 
 
-def restless_rounds(
-    problem: Problem, settings: Settings, ascent: Ascent, seen: Seen, ledger: Ledger, descent: Descent
+class RivalModels:
+    """The convex functions Q at the rivals of the machine at hand, for the descent of `descent.py`.
+
+    Coordinate ascent, with Newton steps where they pay, solves them. Where it crawls, interior points take over.
+    """
+
+    def __init__(
+        self, steps: Steps, interior: InteriorSteps | None, ledger: Ledger, best: BestMachine, accuracy: Accuracy
+    ):
+        self.steps, self._interior, self._ledger, self._best = steps, interior, ledger, best
+        self._accuracy, self._asked, self.enough = accuracy, accuracy.start, accuracy.enough
+
+    def begin(self) -> None:
+        self.steps.relinearise()
+        self.steps.start_phase(_ROUND_EPOCHS if self._interior else None)
+        self._level = self._best.value  # Q meets F here
+        self._best.start_round(self._ledger, self._level)
+
+    def improve(self) -> Look:
+        ledger = self._ledger
+        self._asked = max(self._asked, INNER * ledger.tol)
+        self._reached = self.steps.improve(self._asked)
+        self._seen = self.steps.look()
+        ledger.add(self._level, self._seen.dual, self.steps.n_iter)
+        return Look(self._level - self._seen.stated, ledger.gap, ledger.done)
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.steps.left <= 0 or self.steps.crawls
+
+    def tighten(self, look: Look) -> bool:
+        if self._reached:
+            self._asked *= _TIGHTER
+        return True
+
+    def take(self, look: Look) -> bool:
+        # the next round has about as much to gain
+        self._asked = min(self._accuracy.start, self._accuracy.round * self._ledger.rel_gap)
+        return self._best.offer(self.steps, self._seen.stated)
+
+    def is_stationary(self, look: Look) -> bool:
+        return self._best.settled(self._ledger)
+
+    def go_on(self, look: Look, taken: bool) -> str:
+        if self.steps.left <= 0:
+            return "max_iter"
+        if self.steps.crawls and self._interior is not None and isinstance(self.steps, Ascent):
+            self.steps = InteriorRounds(self._interior, self._best.machine, self._best.duals, self.steps)
+        elif self.steps.crawls and not taken:
+            return "stalled"
+        return ""
+
+
+def short_rounds(
+    problem: Problem, settings: Settings, ascent: Ascent, seen: Seen, ledger: Ledger, best: BestMachine
 ) -> Ascent:
     """Rounds of a few epochs each, whether F falls or not; returns an ascent that is settled, or stands at the best machine.
 
@@ -82,58 +151,23 @@ def restless_rounds(
     """
     ascent.start_phase(None)
     since = 0
-    while since < _PATIENCE and ascent.n_iter < _RESTLESS_EPOCHS and ascent.left > 0:
+    while since < _PATIENCE and ascent.n_iter < _SHORT_EPOCHS and ascent.left > 0:
         matters = seen.relaxed - seen.stated > _MATTER * (seen.relaxed - seen.dual)
-        level, is_best = seen.stated, seen.stated <= descent.value
+        level, is_best = seen.stated, seen.stated <= best.value
         ascent.relinearise(gently=True)
-        descent.start_round(ledger, level)
+        best.start_round(ledger, level)
         ledger.add(level, ascent.bound(), ascent.n_iter)
         if not (is_best and ledger.done):
             ascent.hurry(_HASTY_EPOCHS if matters else _CALM_EPOCHS, INNER * ledger.tol)
             seen = ascent.look()
             ledger.add(level, seen.dual, ascent.n_iter)
-            since = 0 if descent.offer(ascent, seen.stated) else since + 1
-        if is_best and descent.settled(ledger):
+            since = 0 if best.offer(ascent, seen.stated) else since + 1
+        if is_best and best.settled(ledger):
             return ascent
-    descent.start_round(ledger, descent.value)  # no round at the best machine has ended
+    best.start_round(ledger, best.value)  # no round at the best machine has ended
     if since == 0:
         return ascent
-    again = open_ascent(problem, settings, Start(descent.duals, descent.machine.b))
+    again = open_ascent(problem, settings, Start(best.duals, best.machine.b))
     again.spent = ascent.visits
     again.look()
     return again
-
-
-def descending_rounds(
-    steps: Steps, interior: InteriorSteps | None, ledger: Ledger, descent: Descent, pace: Pace
-) -> tuple[Steps, str]:
-    """Rounds that never raise F, until one could gain no more than the tolerance; what to say if none gets there."""
-    tol = pace.start
-    while True:
-        steps.relinearise()
-        steps.start_phase(_ROUND_EPOCHS if interior else None)
-        level = descent.value  # Q meets F here
-        descent.start_round(ledger, level)
-        seen = _one_round(steps, ledger, tol, pace.enough)
-        tol = min(pace.start, pace.round * ledger.rel_gap)  # the next round has about as much to gain
-        better = descent.offer(steps, seen.stated)
-        if descent.settled(ledger) or steps.left <= 0:
-            return steps, "max_iter"
-        if interior is not None and steps.crawls and isinstance(steps, Ascent):
-            steps = InteriorRounds(interior, descent.machine, descent.duals, steps)
-        elif steps.crawls and not better:
-            return steps, "stalled"
-
-
-def _one_round(steps: Steps, ledger: Ledger, tol: float, enough: float) -> Seen:
-    """Ascends until F has `enough` of the possible gain, or none is possible, or it takes too long."""
-    level = ledger.primal
-    while True:
-        tol = max(tol, INNER * ledger.tol)
-        reached = steps.improve(tol)
-        seen = steps.look()
-        ledger.add(level, seen.dual, steps.n_iter)
-        if ledger.done or level - seen.stated >= enough * ledger.gap or steps.left <= 0 or steps.crawls:
-            return seen
-        if reached:
-            tol *= _TIGHTER

@@ -10,25 +10,34 @@ round replaces it, at the machine W_t:
 - "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017,
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
-Each round is one convex problem for the native loop (``band_ascent.py``), started from the last duals; on data with few
-features Newton steps end it, and where they crawl too interior points take over (``band_interior.py``). Its dual value D_t
+Each round is one convex problem for the native loop (``ascent/band.py``), started from the last duals; on data with few
+features Newton steps end it, and where they crawl too interior points take over (``rival_steps.py``). Its dual value D_t
 bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``
-(``band_rounds.py``).
+(``rival_rounds.py``).
 
 With two classes there is one rival only: Q_t is F, which is convex, and the bound is one of its optimum.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from polymargin.certificate import Ledger
+from polymargin.losses import CrammerSingerHinge
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Settings, open_ascent
-from polymargin.solvers.models import rival_steps as band_interior
-from polymargin.solvers.models.paper_rounds import paper_rounds
-from polymargin.solvers.models.rival_rounds import INNER, Descent, descending_rounds, restless_rounds
-from polymargin.solvers.models.rival_starts import Steps, best_start, pace
-from polymargin.solvers.models.rival_steps import InteriorSteps
-from polymargin.solvers.types import Solution, Start
+from polymargin.solvers.ascent.band import Ascent, Settings, open_ascent, solve_step
+from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.models import rival_steps
+from polymargin.solvers.models.descent import descend
+from polymargin.solvers.models.rival_rounds import INNER, BestMachine, RivalModels, Steps, accuracy_of, short_rounds
+from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
+from polymargin.solvers.types import Machine, Solution, Start
+
+_START_EPOCHS = 100  # that each of the two convex machines may take that are tried as starts
+_ROUGH_START = 0.2  # relative gap where the first rounds are short: they lead far away from any start
+_PAPER_ACCURACY = 0.3  # relative gap of a round of the paper, in tolerances
 
 
 def concave_convex(
@@ -55,14 +64,88 @@ def concave_convex(
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
-    interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
+    interior = InteriorSteps(problem, INNER * ledger.tol) if rival_steps.suits(problem) else None
     steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
     seen = steps.look()
-    descent = Descent(steps, seen.stated, convex=problem.n_classes == 2)
-    ledger.at_hand = lambda: descent.machine
+    best = BestMachine(steps, seen.stated, convex=problem.n_classes == 2)
+    ledger.at_hand = lambda: best.machine
     if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
-        steps = restless_rounds(problem, settings, steps, seen, ledger, descent)
-        if descent.settled(ledger):
-            return descent.close(ledger, steps.n_iter, max_iter, "max_iter")
-    steps, status = descending_rounds(steps, interior, ledger, descent, pace(problem))
-    return descent.close(ledger, steps.n_iter, max_iter, status)
+        steps = short_rounds(problem, settings, steps, seen, ledger, best)
+        if best.settled(ledger):
+            return best.close(ledger, steps.n_iter, max_iter, "max_iter")
+    models = RivalModels(steps, interior, ledger, best, accuracy_of(problem))
+    status = descend(models)
+    return best.close(ledger, models.steps.n_iter, max_iter, status)
+
+
+# -- starts ---------------------------------------------------------------------------------------------------------
+
+
+def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | None) -> Steps:
+    """The better of the optima of the squared-hinge and the hinge machine of Crammer and Singer, both roughly solved.
+
+    Neither always leads to the better minimum, and both are cheap. Short rounds start at the squared hinge.
+    """
+    squared = open_ascent(problem, settings)
+    tol = _ROUGH_START if squared.restless else accuracy_of(problem).start
+    squared.start_phase(_START_EPOCHS)
+    squared_value = solve_step(squared, tol).stated
+    if squared.restless:
+        return squared
+    if interior is not None and squared.crawls and squared.left > 0:
+        return _start_by_interior_points(interior, squared, tol)
+    epochs = min(squared.left // problem.n_rows, _START_EPOCHS)
+    if epochs < 1:
+        return squared
+    hinge_machine = replace(problem, loss=CrammerSingerHinge())
+    ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
+    found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
+    assert found.duals is not None  # dual ascent has them
+    hinge = open_ascent(problem, settings, Start(found.duals, found.machine.b))
+    spent = squared.visits + found.certificate.n_iter * problem.n_rows
+    start = hinge if hinge.look().stated < squared_value else squared
+    start.spent = spent - start.loop.visits
+    return start
+
+
+def _start_by_interior_points(interior: InteriorSteps, ascent: Ascent, tol: float) -> InteriorRounds:
+    found = []
+    for solve in (interior.squared_hinge, interior.hinge):
+        epochs = ascent.left // ascent.n_rows - interior.spent
+        if epochs > 0:
+            found.append(solve(tol, epochs))
+    best = min(found, key=lambda machine: machine.primal)
+    return InteriorRounds(interior, best, ascent.duals(), ascent)
+
+
+# -- the paper's own iteration ----------------------------------------------------------------------------------------
+
+
+def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
+    """The iteration of Zhang & Zhou (2017) until it stands still: returns the last machine, which need not be the best one.
+
+    It stands still when a round that was solved to the tolerance changes neither F nor W by more than that. A round that
+    `max_iter` cuts short does not count, unless it is the first.
+    """
+    seen = ascent.look()
+    machine, duals = ascent.machine(seen.stated), ascent.duals()
+    rounds, change, status = [seen.stated], np.inf, "max_iter"
+    ledger.at_hand = lambda: machine
+    while ascent.left > 0 and status != "stationary":
+        ascent.relinearise()
+        seen = solve_step(ascent, _PAPER_ACCURACY * ledger.tol)
+        solved = seen.relaxed - seen.dual <= ledger.tol * seen.relaxed
+        if solved or len(rounds) == 1:
+            before, machine, duals = machine, ascent.machine(seen.stated), ascent.duals()
+            rounds.append(seen.stated)
+            change = _relative_change(before, machine)
+            status = "stationary" if solved and change <= ledger.tol else status
+    ledger.add(machine.primal, ascent.bound_without_upper_part(), ascent.n_iter)
+    certificate = replace(ledger.close(min(max_iter, ascent.n_iter)), status=status)
+    return Solution(machine, duals, certificate, rounds=tuple(rounds), last_change=change)
+
+
+def _relative_change(before: Machine, now: Machine) -> float:
+    """Of F or of W, whichever is larger."""
+    of_value = abs(now.primal - before.primal) / max(now.primal, 1e-300)
+    return max(of_value, float(np.linalg.norm(now.W - before.W)) / max(float(np.linalg.norm(now.W)), 1e-300))

@@ -1,17 +1,18 @@
-"""A proximal Newton method for one convex step of the margin distribution machine, where coordinate ascent crawls.
+"""The method of multipliers in the unknowns of the machine: one convex step of the margin distribution machine.
 
-With few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself
-has few unknowns. With the duals tau' so far as the centre, the step's dual is regularised by
-``(delta_i / 2) |tau_i - tau'_i|^2``; that makes its primal smooth (``_core/margin_distribution_newton.hpp``)::
+With few features most rows keep a dual, and coordinate ascent needs thousands of epochs. The machine itself has few
+unknowns. With the duals tau' so far as the centre, the step's dual is regularised by ``(delta_i / 2) |tau_i - tau'_i|^2``;
+that makes its primal smooth (``_core/margin_distribution_newton.hpp``)::
 
     min_{W, b}  Phi(W, b) = 1/2 |W|^2 + sum_i phi_i(x_i W + b),      gradient  W - X' tau(W, b),  - sum_i tau_i(W, b)
 
-Newton steps with a line search minimise it, then the maximising duals become the next centre. This is the augmented
-Lagrangian method with semismooth Newton steps (Rockafellar 1976; Li, Sun & Toh 2018): a few dozen passes over the data.
+The rounds are those of `multipliers.py`, delta (the damping) taking the place of 1 / sigma: a few dozen passes over the
+data. The damping also changes within a round.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,38 +21,23 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from polymargin.problem import Problem
+from polymargin.solvers.cost_model import epochs_of_newton_step, newton_matrix_fits, newton_on_unknowns_fits
+from polymargin.solvers.newton.line_search import backtrack
+from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
 
 Array = NDArray[np.float64]
+Pair = tuple[Array, Array]  # of class vectors and offsets
 
-_LARGEST_MATRIX = 1200  # unknowns for which the Newton matrix is formed
-_MOST_FEATURES = 1000  # for the preconditioner of conjugate gradients, beyond that
-_MOST_UNKNOWNS = 50_000
 _SOLVED = 2e-2  # Newton's decrement, relative to what the smoothing leaves, at which the centre moves
 _DAMPING = 3e-2, 1e-3, 1e6  # delta_i / min(|x_i|^2, 1/(2 kappa_i)) at first, at least and at most (it is |x_i|^2 then)
 _EASIER, _HARDER = 0.6, 3.0  # changes of it
 _SUFFICIENT = 1e-4  # of the slope, in the line search
-_SHORTEST = 1e-4  # step
+_SHORTEST = 2.0**-14  # step
 _ROUNDING = 1e-14  # of Phi: a slope below it leads nowhere
 _CG_STEPS, _CG_ACCURACY = 60, 1e-2
 
-
-def suits(problem: Problem) -> bool:
-    """Whether Newton steps are affordable: few features."""
-    d = problem.n_features
-    return 0 < d <= _MOST_FEATURES and (d + 1) * problem.n_classes <= _MOST_UNKNOWNS
-
-
-def factorises(problem: Problem) -> bool:
-    """Whether the Newton matrix is formed."""
-    return suits(problem) and (problem.n_features + 1) * problem.n_classes <= _LARGEST_MATRIX
-
-
-def epochs_of_a_step(problem: Problem) -> float:
-    """The work of a Newton step, in epochs of coordinate ascent."""
-    n, d, c = problem.n_rows, problem.n_features, problem.n_classes
-    unknowns = (d + 1) * c
-    solving = 3.0 * n * d * d + unknowns**3 / 3.0 if unknowns <= _LARGEST_MATRIX else 60.0 * n * d
-    return 1.0 + solving / (4.0 * n * d * c)
+# what these limits are called where the method is chosen
+suits, factorises, epochs_of_a_step = newton_on_unknowns_fits, newton_matrix_fits, epochs_of_newton_step
 
 
 class Point(NamedTuple):
@@ -67,47 +53,33 @@ class Point(NamedTuple):
     dual: float  # exact without an intercept, else an estimate
 
 
-class ProximalNewton:
+class _Step(NamedTuple):
+    """What Newton's method takes off the machine, and how steep Phi falls along it."""
+
+    W: Array
+    b: Array
+    slope: float
+
+
+class ProximalNewton(MultiplierMethod[Point, _Step]):
     """Newton steps on the loop's convex problem; the damping is kept from call to call."""
 
     def __init__(self, problem: Problem, loop: Any):
         self._problem = problem
         self._loop = loop
         self._damping = 0.0
-        self.direct = factorises(problem)
-        self._basis: tuple[Array, Array, Array] | None = None
+        self.direct = newton_matrix_fits(problem)
+        self._solve = _by_matrix if self.direct else _ConjugateGradients(problem)
 
     def ascend(self, W: Array, b: Array, tol: float, max_passes: int) -> Point:
         """Improves the machine, and the loop's duals with it, until their gap is below `tol`."""
-        last = self._loop.visits + max_passes * self._problem.n_rows
+        self._tol, self._last = tol, self._loop.visits + max_passes * self._problem.n_rows
         if not self._damping > 0.0:
             self._damping = _DAMPING[0] * self._slackness()
-        point = self._at(W, b)
-        steps = 0
-        while True:
-            # while sum_i tau_i is not 0 the value of the duals is no bound and may lie above
-            if abs(point.primal - point.dual) <= tol * point.primal:
-                self._loop.accept_newton()
-                return point
-            W_step, b_step = self._direction(point)
-            slope = float(np.vdot(W_step, point.dW) + np.vdot(b_step, point.db))
-            length = 0.0
-            if slope > _ROUNDING * abs(point.smooth):
-                point, length = self._search(point, W_step, b_step, slope)
-            steps += 1
-            # Phi is below the step's objective by about the gap that its smoothing leaves
-            solved = slope <= _SOLVED * (point.primal - point.smooth) or length <= _SHORTEST
-            out_of_passes = self._loop.visits >= last
-            if solved or out_of_passes:
-                self._loop.accept_newton()
-                if out_of_passes:
-                    return point
-                self._damp(_harder(length) if length < 1.0 else _EASIER if steps <= 2 else 1.0)
-                steps = 0
-                point = self._at(point.W, point.b)
-            elif length < 1.0 or steps % 5 == 0:  # more smoothing suits Newton's method better
-                self._damp(_harder(length))
-                point = self._at(point.W, point.b)
+        self._machine = W, b
+        end = self.rounds()
+        assert end is not None
+        return end.point
 
     def _slackness(self) -> float:
         """How far the duals are below the size that losses of 1 give them: the smoothing should be as wide as then."""
@@ -117,10 +89,11 @@ class ProximalNewton:
         largest = 2.0 * float(problem.cost.sum()) / (1.0 - problem.loss.margin_band.theta) ** 2
         return min(max(1.0, largest / size), _DAMPING[2]) if size > 0.0 else 1.0
 
-    def _damp(self, factor: float) -> None:
-        self._damping = min(max(factor * self._damping, _DAMPING[1]), _DAMPING[2])
+    def _begin_round(self) -> Point:
+        return self._at(*self._machine)
 
     def _at(self, W: Array, b: Array) -> Point:
+        """One pass over the data; the loop notes the maximising duals."""
         smooth, stated, relaxed, concave, pull, sums = self._loop.newton_pass(W, b, self._damping)
         half_norm = 0.5 * float(np.vdot(W, W))
         free = -sums if self._problem.fit_intercept else np.zeros_like(sums)
@@ -130,47 +103,111 @@ class ProximalNewton:
         values = half_norm + smooth, W - pull, free, half_norm + stated, half_norm + relaxed, dual
         return Point(W, b, *values)
 
-    def _search(self, point: Point, W_step: Array, b_step: Array, slope: float) -> tuple[Point, float]:
-        length = 1.0
-        while True:
-            ahead = self._at(point.W - length * W_step, point.b - length * b_step)
-            if ahead.smooth <= point.smooth - _SUFFICIENT * length * slope:
-                return ahead, length
-            if length <= _SHORTEST:
-                return (ahead if ahead.smooth <= point.smooth else self._at(point.W, point.b)), length
-            length *= 0.5
+    def _stops(self, point: Point, steps: int) -> bool:
+        # while sum_i tau_i is not 0 the value of the duals is no bound and may lie above
+        return abs(point.primal - point.dual) <= self._tol * point.primal
 
-    def _direction(self, point: Point) -> tuple[Array, Array]:
-        return self._by_matrix(point) if self.direct else self._by_conjugate_gradients(point)
+    def _direction(self, point: Point) -> _Step:
+        W, b = self._solve(self._loop, point, self._problem.fit_intercept)
+        return _Step(W, b, float(np.vdot(W, point.dW) + np.vdot(b, point.db)))
 
-    def _by_matrix(self, point: Point) -> tuple[Array, Array]:
-        (d, c), free = point.W.shape, self._problem.fit_intercept
-        blocks = self._loop.newton_matrix().reshape(c, d + 1, c, d + 1)
-        e = d + 1 if free else d
-        H = np.ascontiguousarray(blocks[:, :e, :, :e]).reshape(c * e, c * e)
-        H.reshape(-1)[:: c * e + 1].reshape(c, e)[:, :d] += 1.0
-        gradient = point.dW.T
-        if free:  # one constant in b is free, and a class without active rows has no curvature
-            offsets = slice(d, None, e)
-            level = float(H.diagonal()[offsets].mean()) or 1.0
-            H[offsets, offsets] += level / c + 1e-9 * level * np.eye(c)
-            gradient = np.column_stack([gradient, point.db])
-        step = _solved(H, gradient.ravel()).reshape(c, e)
-        return np.ascontiguousarray(step[:, :d].T), step[:, d] if free else np.zeros(c)
+    def _search(self, point: Point, direction: _Step) -> tuple[float, Point]:
+        if not direction.slope > _ROUNDING * abs(point.smooth):
+            return 0.0, point
 
-    def _by_conjugate_gradients(self, point: Point) -> tuple[Array, Array]:
-        """With rows centred by their mean m, and preconditioned by the classes' curvatures on the rows' principal axes."""
+        def trial(length: float) -> tuple[float, Point]:
+            ahead = self._at(point.W - length * direction.W, point.b - length * direction.b)
+            return ahead.smooth, ahead
+
+        length, ahead = backtrack(trial, point.smooth, -direction.slope, share=_SUFFICIENT, shortest=_SHORTEST)
+        if length > 0.0:
+            return length, ahead
+        return _SHORTEST, ahead if ahead.smooth <= point.smooth else self._at(point.W, point.b)
+
+    def _is_solved(self, point: Point, direction: _Step, length: float) -> bool:
+        # Phi is below the step's objective by about the gap that its smoothing leaves
+        enough = direction.slope <= _SOLVED * (point.primal - point.smooth)
+        return enough or length <= _SHORTEST or self._out_of_passes
+
+    @property
+    def _out_of_passes(self) -> bool:
+        return bool(self._loop.visits >= self._last)
+
+    def _between_steps(self, point: Point, steps: int, length: float) -> Point:
+        """More smoothing suits Newton's method better where its steps are short or many."""
+        if length == 1.0 and steps % 5:
+            return point
+        self._damp(_harder(length))
+        return self._at(point.W, point.b)
+
+    def _move_centre(self, end: Round[Point]) -> bool:
+        self._loop.accept_newton()
+        if end.stopped or self._out_of_passes:
+            return False
+        self._damp(_harder(end.length) if end.length < 1.0 else _EASIER if end.steps <= 2 else 1.0)
+        self._machine = end.point.W, end.point.b
+        return True
+
+    def _damp(self, factor: float) -> None:
+        self._damping = min(max(factor * self._damping, _DAMPING[1]), _DAMPING[2])
+
+
+def _harder(length: float) -> float:
+    """Factor of the damping after a step of this length; 0 stands for one that rounding forbids."""
+    return _HARDER * max(1.0, 0.25 / length) if length > 0.0 else 1.0
+
+
+def _by_matrix(loop: Any, point: Point, free: bool) -> Pair:
+    """Newton's step by the factorised matrix; `free` says that the intercept is."""
+    d, c = point.W.shape
+    blocks = loop.newton_matrix().reshape(c, d + 1, c, d + 1)
+    e = d + 1 if free else d
+    H = np.ascontiguousarray(blocks[:, :e, :, :e]).reshape(c * e, c * e)
+    H.reshape(-1)[:: c * e + 1].reshape(c, e)[:, :d] += 1.0
+    gradient = point.dW.T
+    if free:  # one constant in b is free, and a class without active rows has no curvature
+        offsets = slice(d, None, e)
+        level = float(H.diagonal()[offsets].mean()) or 1.0
+        H[offsets, offsets] += level / c + 1e-9 * level * np.eye(c)
+        gradient = np.column_stack([gradient, point.db])
+    step = _solved(H, gradient.ravel()).reshape(c, e)
+    return np.ascontiguousarray(step[:, :d].T), step[:, d] if free else np.zeros(c)
+
+
+def _solved(H: Array, right: Array) -> Array:
+    """The solution of ``H x = right``, of which the lower half is read; with a ridge where rounding made H indefinite."""
+    ridge = 0.0
+    while ridge < 1.0:
+        try:
+            return np.asarray(cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False))
+        except LinAlgError:
+            ridge = max(100.0 * ridge, 1e-14)
+            H.reshape(-1)[:: len(H) + 1] *= 1.0 + ridge
+    return right / np.maximum(H.diagonal(), 1e-300)
+
+
+class _ConjugateGradients:
+    """Newton's step, roughly, for rows centred by their mean m.
+
+    It is preconditioned by the classes' curvatures on the rows' principal axes.
+    """
+
+    def __init__(self, problem: Problem):
+        self._problem = problem
+        self._basis: tuple[Array, Array, Array] | None = None
+
+    def __call__(self, loop: Any, point: Point, free: bool) -> Pair:
         mean, axes, squares = self._axes()
-        free, n = self._problem.fit_intercept, self._problem.n_rows
-        weights = self._loop.newton_curvature() / n
-        spread = 1.0 / (1.0 + np.outer(squares, weights))
+        n = self._problem.n_rows
+        weights = loop.newton_curvature() / n
+        shrunk = 1.0 / (1.0 + np.outer(squares, weights))
         level = 1.0 / np.maximum(n * weights, 1e-9 * n * weights.max() + 1e-300)
 
-        def precondition(r: tuple[Array, Array]) -> tuple[Array, Array]:
-            return axes @ (spread * (axes.T @ r[0])), level * r[1] if free else r[1]
+        def precondition(r: Pair) -> Pair:
+            return axes @ (shrunk * (axes.T @ r[0])), level * r[1] if free else r[1]
 
-        def product(p: tuple[Array, Array]) -> tuple[Array, Array]:
-            out, sums = self._loop.newton_product(np.ascontiguousarray(p[0]), p[1] - mean @ p[0])
+        def product(p: Pair) -> Pair:
+            out, sums = loop.newton_product(np.ascontiguousarray(p[0]), p[1] - mean @ p[0])
             return p[0] + out - np.outer(mean, sums), sums if free else np.zeros_like(sums)
 
         # in centred coordinates b' = b + m W, so that dPhi/dW' = dPhi/dW - m dPhi/db
@@ -191,24 +228,7 @@ class ProximalNewton:
         return self._basis
 
 
-def _solved(H: Array, right: Array) -> Array:
-    """The solution of ``H x = right``, of which the lower half is read; with a ridge where rounding made H indefinite."""
-    ridge = 0.0
-    while ridge < 1.0:
-        try:
-            return np.asarray(cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False))
-        except LinAlgError:
-            ridge = max(100.0 * ridge, 1e-14)
-            H.reshape(-1)[:: len(H) + 1] *= 1.0 + ridge
-    return right / np.maximum(H.diagonal(), 1e-300)
-
-
-def _harder(length: float) -> float:
-    """Factor of the damping after a step of this length; 0 stands for one that rounding forbids."""
-    return _HARDER * max(1.0, 0.25 / length) if length > 0.0 else 1.0
-
-
-def _conjugate_gradients(product: Any, precondition: Any, right: tuple[Array, Array]) -> tuple[Array, Array]:
+def _conjugate_gradients(product: Callable[[Pair], Pair], precondition: Callable[[Pair], Pair], right: Pair) -> Pair:
     """A rough solution x of ``product(x) = right``, for pairs of arrays."""
     r, x = right, (np.zeros_like(right[0]), np.zeros_like(right[1]))
     z = p = precondition(r)
@@ -229,9 +249,9 @@ def _conjugate_gradients(product: Any, precondition: Any, right: tuple[Array, Ar
     return x
 
 
-def _dot(u: tuple[Array, Array], v: tuple[Array, Array]) -> float:
+def _dot(u: Pair, v: Pair) -> float:
     return float(np.vdot(u[0], v[0]) + np.vdot(u[1], v[1]))
 
 
-def _plus(u: tuple[Array, Array], t: float, v: tuple[Array, Array]) -> tuple[Array, Array]:
+def _plus(u: Pair, t: float, v: Pair) -> Pair:
     return u[0] + t * v[0], u[1] + t * v[1]

@@ -2,11 +2,10 @@
 
     min_{W, b}  F(W, b) = sum_i u_i loss(s_i, y_i) + R(W, b)
 
-Each step solves one Newton system (`newton_system.py`) and is shortened until F falls enough. A penalty that is not smooth
-is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers (`largest.py`). Every
-iterate is certified: with the derivatives
-``T_i = u_i dloss(s_i)`` Fenchel's equality gives ``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not
-know its conjugate; it must not be negative anywhere.
+Each step solves one Newton system (`interior/systems.py`) and is shortened until F falls enough. A penalty that is not
+smooth is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers. Every iterate is
+certified: with the derivatives ``T_i = u_i dloss(s_i)`` Fenchel's equality gives
+``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not know its conjugate; it must not be negative.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import lower_bound
 from polymargin.solvers.interior.systems import Curvature, NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
+from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, Start
 
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 BLUR = 0.05  # of the open gap
 ENOUGH = 0.1  # of the decrease that the slope promises: across a kink, whole steps fall forth and back
 TO_BOUNDARY = 0.99
+SHORTEST = 2e-12  # step
 EPS = float(np.finfo(float).eps)
 _ROUNDINGS = 4.0  # in each of many numbers that are summed: what they may hide is taken off the bound
 PATIENCE = 15  # steps without halving the gap or lowering F by a thousandth
@@ -69,57 +70,103 @@ class _Losses:
 
 def primal_newton(problem: Problem, ledger: Ledger, *, max_iter: int, start: Start | None = None) -> Solution:
     """Solves `problem` until ``ledger.tol`` is certified or `max_iter` Newton steps are used up."""
-    rotate = problem.penalty.rotation_invariant and start is None
-    design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
-    losses, penalty = _Losses(problem), problem.penalty
-    V = np.zeros((design.n_unknowns, problem.n_classes))
-    if start is not None:
-        V[: design.r] = start.W
-        if problem.fit_intercept:
-            V[design.r] = start.b + design.mean @ start.W
-    S = design.scores(V)
-    best, best_V = np.inf, V
-    status, mark, mark_best, waited, n_iter = "max_iter", np.inf, np.inf, 0, 0
-    largest = penalty.largest(V[: design.r], BLUR * losses.value(S))
+    return _SmoothNewton(problem, ledger, start).solve(max_iter)
 
-    def at_hand() -> Machine:
-        W, b = design.machine(best_V)
-        return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), best)
 
-    ledger.at_hand = at_hand
-    while True:
-        blur = BLUR * (ledger.gap if np.isfinite(ledger.gap) else losses.value(S))
-        value, T, curvature = losses.at(S)
-        W, b = design.split(V)
-        model = penalty.model(W, blur) if largest is None else largest.model(W)
-        primal = value + penalty.value(W) + penalty.offset_value(b)
-        if primal < best:
-            best, best_V = primal, V
-        gradient = design.adjoint(T)
-        pulled = float(np.vdot(T, S - S[losses.each, problem.y][:, None]))  # sum_k T_ik = 0: only differences count
-        hidden = _ROUNDINGS * EPS * (value + abs(pulled) + float(np.abs(T).sum(axis=1) @ design.score_scale(W)))
-        ledger.add(best, lower_bound(penalty, model, design, gradient, value - pulled, 1.0, hidden), max(1, n_iter))
-        waited += 1
-        if ledger.gap <= 0.5 * mark or best <= 0.999 * mark_best:
-            mark, mark_best, waited = min(mark, ledger.gap), best, 0
-        if ledger.done or n_iter == max_iter:
-            break
-        if waited > PATIENCE:
-            status = "stalled"
-            break
-        rough = _Rough(penalty, blur, largest)
-        G = stacked_gradient(design, penalty, rough.aimed(model), gradient, b)
-        system = NewtonSystem(design, penalty, model, curvature, problem.n_classes)
+class _SmoothNewton:
+    """The iterate V with its scores S, the best one so far, and what is known of the iterate."""
+
+    def __init__(self, problem: Problem, ledger: Ledger, start: Start | None):
+        rotate = problem.penalty.rotation_invariant and start is None
+        design = Design(problem.X, problem.cost, problem.fit_intercept, rotate)
+        self.problem, self.penalty, self.ledger, self.design = problem, problem.penalty, ledger, design
+        self.losses = _Losses(problem)
+        self.V = np.zeros((design.n_unknowns, problem.n_classes))
+        if start is not None:
+            self.V[: design.r] = start.W
+            if problem.fit_intercept:
+                self.V[design.r] = start.b + design.mean @ start.W
+        self.S = design.scores(self.V)
+        self.largest = self.penalty.largest(self.V[: design.r], BLUR * self.losses.value(self.S))
+        self.best, self.best_V, self.n_iter = np.inf, self.V, 0
+        self._gap_mark, self._best_mark, self._waited = np.inf, np.inf, 0
+        ledger.at_hand = self.machine
+
+    def solve(self, max_iter: int) -> Solution:
+        while True:
+            self._evaluate()
+            self._certify()
+            status = self._end(max_iter)
+            if status:
+                break
+            direction, slope = self._direction()
+            if not self._search(direction, slope):
+                status = "stalled"
+                break
+        return Solution(self.machine(), None, self.ledger.close(max(1, self.n_iter), status))
+
+    def machine(self) -> Machine:
+        W, b = self.design.machine(self.best_V)
+        return Machine(W - W.mean(axis=1, keepdims=True), b - b.mean(), self.best)
+
+    def _evaluate(self) -> None:
+        """F, the derivatives and curvatures of its parts; the penalty blurred, or with slacks and multipliers."""
+        gap = self.ledger.gap
+        blur = BLUR * (gap if np.isfinite(gap) else self.losses.value(self.S))
+        self.value, self.T, self.curvature = self.losses.at(self.S)
+        self.W, self.b = self.design.split(self.V)
+        self.model = self.penalty.model(self.W, blur) if self.largest is None else self.largest.model(self.W)
+        self.rough = _Rough(self.penalty, blur, self.largest)
+        self.gradient = self.design.adjoint(self.T)
+        primal = self.value + self.penalty.value(self.W) + self.penalty.offset_value(self.b)
+        if primal < self.best:
+            self.best, self.best_V = primal, self.V
+
+    def _certify(self) -> None:
+        S, T, value = self.S, self.T, self.value
+        differences = S - S[self.losses.each, self.problem.y][:, None]
+        pulled = float(np.vdot(T, differences))  # sum_k T_ik = 0: only differences count
+        sizes = float(np.abs(T).sum(axis=1) @ self.design.score_scale(self.W))
+        hidden = _ROUNDINGS * EPS * (value + abs(pulled) + sizes)
+        bound = lower_bound(self.penalty, self.model, self.design, self.gradient, value - pulled, 1.0, hidden)
+        self.ledger.add(self.best, bound, max(1, self.n_iter))
+
+    def _end(self, max_iter: int) -> str:
+        """What to say if this is the end, else nothing."""
+        gap = self.ledger.gap
+        self._waited += 1
+        if gap <= 0.5 * self._gap_mark or self.best <= 0.999 * self._best_mark:
+            self._gap_mark, self._best_mark, self._waited = min(self._gap_mark, gap), self.best, 0
+        if self.ledger.done or self.n_iter == max_iter:
+            return "max_iter"
+        return "stalled" if self._waited > PATIENCE else ""
+
+    def _direction(self) -> tuple[Array, float]:
+        """Newton's step and the slope of F along it."""
+        design = self.design
+        G = stacked_gradient(design, self.penalty, self.rough.aimed(self.model), self.gradient, self.b)
+        system = NewtonSystem(design, self.penalty, self.model, self.curvature, self.problem.n_classes)
         D, _ = system.solve(-G, 0.05, 250)
-        rough.follow(W, D[: design.r])
-        dS = design.scores(D)
-        a = _step_length(losses, design, rough, V, S, D, dS, float((G * D).sum()))
-        if a == 0.0:
-            status = "stalled"
-            break
-        V, S, n_iter = V + a * D, S + a * dS, n_iter + 1
-        rough.take(a)
-    return Solution(at_hand(), None, ledger.close(max(1, n_iter), status))
+        self.rough.follow(self.W, D[: design.r])
+        return D, float((G * D).sum())
+
+    def _search(self, D: Array, slope: float) -> bool:
+        """Moves along the step until F has fallen enough; False if rounding forbids that."""
+        V, S, dS, losses, rough = self.V, self.S, self.design.scores(D), self.losses, self.rough
+
+        def trial(t: float) -> tuple[float, None]:
+            W, b = self.design.split(V + t * D)
+            with np.errstate(over="ignore"):
+                return losses.value(S + t * dS) + rough.value(W, t) + self.penalty.offset_value(b), None
+
+        here, _ = trial(0.0)
+        rounding = 1e-15 * abs(here) + EPS * float(losses.cost @ (1.0 + np.ptp(S, axis=1)))
+        lengths = {"shortest": SHORTEST, "longest": rough.longest()}
+        t, _ = backtrack(trial, here, slope, share=ENOUGH, rounding=rounding, **lengths)
+        if t > 0.0:
+            self.V, self.S, self.n_iter = V + t * D, S + t * dS, self.n_iter + 1
+            rough.take(t)
+        return t > 0.0
 
 
 def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, b: Array) -> Array:
@@ -160,22 +207,3 @@ class _Rough:
     def take(self, a: float) -> None:
         if self.largest is not None:
             self.largest.take(a)
-
-
-def _step_length(
-    losses: _Losses, design: Design, rough: _Rough, V: Array, S: Array, D: Array, dS: Array, slope: float
-) -> float:
-    """The first of 1, 1/2, 1/4, ... with enough decrease; 0 if rounding leaves none."""
-
-    def value(a: float) -> float:
-        W, b = design.split(V + a * D)
-        with np.errstate(over="ignore"):
-            return losses.value(S + a * dS) + rough.value(W, a) + rough.penalty.offset_value(b)
-
-    here, a = value(0.0), rough.longest()
-    rounding = 1e-15 * abs(here) + EPS * float(losses.cost @ (1.0 + np.ptp(S, axis=1)))
-    while a > 1e-12:
-        if value(a) <= here + ENOUGH * a * slope + rounding:
-            return a
-        a *= 0.5
-    return 0.0

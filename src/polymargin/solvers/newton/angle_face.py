@@ -1,4 +1,4 @@
-"""Newton's method on the face that a descent has found, for small problems with a smooth penalty.
+"""Newton's method on the face that a descent has found (`face_search.py`), for small machines with a smooth angular penalty.
 
 A row of class y has pieces ``E_l = 1[l != y] + s_l - s_y``; its loss is the largest, with ``E_y = 0``. Weights ``a_il >= 0``
 of the pieces, with ``sum_l a_il = u_i``, make the loss's slopes ``T_il = a_il - u_i 1[l = y]``. Near a stationary point the
@@ -19,9 +19,10 @@ from scipy import sparse
 
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
+from polymargin.solvers import cost_model
+from polymargin.solvers.newton.face_search import Change, FaceSearch, Mask
 from polymargin.solvers.types import Machine, SparseDuals, sparse_duals
 
-LARGEST = 400  # unknowns in W, and free weights
 _STEPS, _FACES = 8, 8
 _TIE = 1e-10  # a piece is larger than another by more than rounding
 _DAMPING = 1e-7
@@ -32,38 +33,53 @@ Array = NDArray[np.float64]
 
 def affordable(problem: Problem, penalty: AnglePenalty) -> bool:
     smooth = penalty.angles.smooth and penalty.omega > 0.0
-    return smooth and problem.n_features * problem.n_classes <= LARGEST and problem.n_rows <= 100 * LARGEST
+    return smooth and cost_model.angle_face_fits(problem)
 
 
 def newton_on_face(
     problem: Problem, penalty: AnglePenalty, machine: Machine, duals: SparseDuals
 ) -> tuple[Machine, SparseDuals] | None:
-    """The machine the equations lead to, with its duals; None if there are too many free weights or it leads astray.
+    """The machine the equations lead to, with its duals; None if there are too many free weights or it leads astray."""
+    search = _AngleFaces(problem, penalty, machine, duals)
+    return search.end() if search.search(search.a > 0.0) else None
 
-    Pieces whose weight turns negative leave the face, pieces that turn out to be larger than the leading one join it.
-    """
-    a = _weights(problem, duals)
-    free = a > 0.0
-    W, b = machine.W, machine.b
-    for _ in range(_FACES):
-        face = _face(a, free)
-        if len(face.row) > LARGEST:
-            return None
-        solved = _on_face(problem, penalty, face, W, b)
+
+class _AngleFaces(FaceSearch):
+    """The machine and the weights of all pieces."""
+
+    most_steps = _FACES
+
+    def __init__(self, problem: Problem, penalty: AnglePenalty, machine: Machine, duals: SparseDuals):
+        self.problem, self.penalty, self.W, self.b = problem, penalty, machine.W, machine.b
+        self.a = _weights(problem, duals)
+
+    def end(self) -> tuple[Machine, SparseDuals]:
+        a, problem = self.a, self.problem
+        a[a < _RELATIVE * problem.cost[:, None]] = 0.0
+        a *= (problem.cost / a.sum(axis=1))[:, None]
+        a[np.arange(problem.n_rows), problem.y] = 0.0
+        return Machine(self.W, self.b, problem.primal(self.W, self.b)), sparse_duals(a)
+
+    def _fits(self, free: Mask) -> bool:
+        self._face = _face(self.a, free)
+        return len(self._face.row) <= cost_model.LARGEST_ANGLE_FACE
+
+    def _step(self, free: Mask) -> Change | None:
+        """Pieces of negative weight leave the face, pieces that are larger than the leading one join it."""
+        face = self._face
+        solved = _on_face(self.problem, self.penalty, face, self.W, self.b)
         if solved is None:
             return None
-        W, b = solved
-        E = _pieces(problem, W, b)
+        self.W, self.b = solved
+        E = _pieces(self.problem, self.W, self.b)
         leading = np.take_along_axis(E, face.a.argmax(axis=1)[:, None], axis=1)
-        a, negative = np.maximum(face.a, 0.0), face.a < -_RELATIVE * problem.cost[:, None]
+        self.a, negative = np.maximum(face.a, 0.0), face.a < -_RELATIVE * self.problem.cost[:, None]
         joining = leading + _TIE < E
-        if not (negative.any() or joining.any()):
-            break
-        free = ((a > 0.0) | joining) & ~negative
-    a[a < _RELATIVE * problem.cost[:, None]] = 0.0
-    a *= (problem.cost / a.sum(axis=1))[:, None]
-    a[np.arange(problem.n_rows), problem.y] = 0.0
-    return Machine(W, b, problem.primal(W, b)), sparse_duals(a)
+        wrong = int(np.count_nonzero(negative) + np.count_nonzero(joining))
+        return Change(((self.a > 0.0) | joining) & ~negative, wrong)
+
+    def _is_found(self, change: Change) -> bool:
+        return not change.wrong
 
 
 def _on_face(problem: Problem, penalty: AnglePenalty, face: _Face, W: Array, b: Array) -> tuple[Array, Array] | None:
@@ -113,7 +129,7 @@ def _weights(problem: Problem, duals: SparseDuals) -> Array:
     return a
 
 
-def _face(a: Array, free: NDArray[np.bool_]) -> _Face:
+def _face(a: Array, free: Mask) -> _Face:
     lead, free = a.argmax(axis=1), free.copy()
     free[np.arange(len(a)), lead] = False
     row, piece = np.nonzero(free)
