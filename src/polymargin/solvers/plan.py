@@ -15,10 +15,10 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.cost_model import interior_points_fit
+from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
-_LARGEST_SYSTEM = 1500  # unknowns of the Newton system
-LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
 _NEWTON_STEPS = 20  # what an interior point usually takes
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
 _PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
@@ -100,19 +100,11 @@ def _flops_of_epoch(problem: Problem) -> float:
     return 4.0 * max(1, entries) * problem.n_classes
 
 
-def interior_points_fit(problem: Problem) -> bool:
-    """Whether the dense arrays of an interior point are small enough."""
-    n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
-    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
-
-
 def _has_interior_point(problem: Problem) -> bool:
     return bool(problem.loss.interior_block) and interior_points_fit(problem)
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
-    from polymargin.solvers.interior.central_path import interior_point
-
     n_iter = so_far.certificate.n_iter
     ledger.at_hand = lambda: so_far.machine
 
@@ -122,17 +114,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
         n_iter += 1
         ledger.add(np.inf, dual, n_iter)
 
-    result = interior_point(
-        problem.X.astype(np.float64, copy=False),
-        problem.y.astype(np.intp),
-        problem.cost,
-        problem.n_classes,
-        str(problem.loss.interior_block),
-        fit_intercept=problem.fit_intercept,
-        tol=ledger.tol,
-        max_iter=max_iter,
-        on_iteration=note,
-    )
+    result = interior_point(problem, tol=ledger.tol, max_iter=max_iter, on_iteration=note)
     n_iter = so_far.certificate.n_iter + result.n_iter
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")

@@ -20,9 +20,10 @@ import numpy as np
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.shifted import Attempt, ShiftedLoop, Tangent, solve_by_newton, solve_exactly
+from polymargin.solvers.cost_model import interior_points_fit
 from polymargin.solvers.newton.augmented import price_of_newton
 from polymargin.solvers.newton.face import affordable, newton_on_face
-from polymargin.solvers.plan import interior_point_patience, interior_points_fit
+from polymargin.solvers.plan import interior_point_patience
 from polymargin.solvers.types import Machine, SparseDuals
 
 ENOUGH = 0.5  # share of the promised decrease that an inner solution must reach

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
-from polymargin.solvers.interior.label_system import LabelSystem, entries
+from polymargin.solvers.cost_model import label_system_entries
+from polymargin.solvers.interior.systems.labels import LabelSystem
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
@@ -34,9 +35,10 @@ def majorisation(
 
     `history` receives the smooth objective of every iterate: it never rises.
     """
-    if entries(problem) > _LARGEST:
+    entries = label_system_entries(problem)
+    if entries > _LARGEST:
         raise ValueError(
-            f"solver='mm' would hold {8e-9 * entries(problem):.1f} GB of factorised blocks for {problem.n_classes} classes "
+            f"solver='mm' would hold {8e-9 * entries:.1f} GB of factorised blocks for {problem.n_classes} classes "
             f"and {problem.n_features} features; use solver='auto'."
         )
     system = LabelSystem(problem)

@@ -37,8 +37,8 @@ from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import balanced_duals, best_multiple
+from polymargin.solvers.cost_model import LARGEST_ARRAY
 from polymargin.solvers.newton.polytopes import POLYTOPES, Projected
-from polymargin.solvers.plan import LARGEST_ARRAY
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, signs_of, sparse_duals

@@ -81,21 +81,23 @@ class LabelSystem:
         self._h = h
         return not failed
 
-    def solve(self, r: Array, refinements: int = 2) -> Array:
-        """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves."""
-        theta, y = self._solve_once(r)
+    def solve(self, r: Array, base: Array | None = None, refinements: int = 2) -> Array:
+        """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves.
+
+        With a `base` the penalties are those of ``base + theta``: a Newton step.
+        """
+        base = np.zeros_like(r) if base is None else base
+        theta, y = self._solve_once(r - self._own[:, None] * base, self._gain * base.sum(axis=1))
         for _ in range(refinements):
-            left = self.sums(self._h * self.scores(theta)) + self._own[:, None] * theta + y[:, None]
-            correction, dy = self._solve_once(r - left, self._gain * theta.sum(axis=1) - self._rest * y)
+            there = base + theta
+            left = self.sums(self._h * self.scores(theta)) + self._own[:, None] * there + y[:, None]
+            correction, dy = self._solve_once(r - left, self._gain * there.sum(axis=1) - self._rest * y)
             theta, y = theta + correction, y + dy
         return theta
 
-    def _solve_once(self, r: Array, sum_residual: Array | None = None) -> tuple[Array, Array]:
+    def _solve_once(self, r: Array, sum_residual: Array) -> tuple[Array, Array]:
         partial = np.einsum("kij,jk->ik", self._inverses, r)
-        right = self._gain * partial.sum(axis=1)
-        if sum_residual is not None:
-            right += sum_residual
-        y = dgetrs(self._shared, self._pivots, right)[0]
+        y = dgetrs(self._shared, self._pivots, self._gain * partial.sum(axis=1) + sum_residual)[0]
         return partial - np.einsum("kij,j->ik", self._inverses, y), y
 
     def machine(self, theta: Array) -> tuple[Array, Array]:
@@ -106,15 +108,3 @@ class LabelSystem:
     def theta(self, W: Array, b: Array) -> Array:
         """The inverse of `machine` for W in the span of the rows."""
         return np.vstack([W if self._span is None else self._span.inside(W), b])
-
-
-def flops(problem: LabelProblem) -> float:
-    """Operations of one factorisation."""
-    order = min(problem.n_rows, problem.n_features) + 1
-    return float(len(problem.cost)) * order**2 + 1.5 * problem.n_classes * float(order) ** 3
-
-
-def entries(problem: LabelProblem) -> int:
-    """Numbers held: the rows and one inverse for each class."""
-    order = min(problem.n_rows, problem.n_features) + 1
-    return problem.n_rows * order + problem.n_classes * order**2
