@@ -22,6 +22,8 @@ from polymargin.solvers.rows import RowSpan
 
 Array = NDArray[np.float64]
 
+_DENSE = 8.0  # entries of a table of all rows and classes for each of its pairs, up to which products with it are dense
+
 
 class LabelSystem:
     """Rows of each class, rotated to at most n columns, and the penalties coordinate by coordinate."""
@@ -36,8 +38,11 @@ class LabelSystem:
         n, d = X.shape
         self.c, self.order = problem.n_classes, d + 1
         self._rows = np.column_stack([X, np.ones(n)])
-        self._pair_rows, self._labels = problem.pair_rows, problem.y.labels
-        self._by_class = [np.flatnonzero(self._labels == k) for k in range(self.c)]
+        self._pair_rows = problem.pair_rows
+        self._by_class = [np.flatnonzero(problem.y.labels == k) for k in range(self.c)]
+        self._at, self._pattern = problem.pair_rows * self.c + problem.y.labels, (problem.y.labels, problem.y.starts)
+        few = n * self.c > _DENSE * len(problem.cost)
+        self._table = None if few else np.zeros((n, self.c))  # a number for each pair; the others stay 0
         soft = isinstance(problem.penalty, CoupledNorm)
         alpha = problem.penalty.alpha if isinstance(problem.penalty, CoupledNorm) else 0.0
         self._own = np.append(np.full(d, 1.0 - alpha if soft else 1.0), 0.0)
@@ -48,12 +53,15 @@ class LabelSystem:
 
     def scores(self, theta: Array) -> Array:
         """``s_p`` of each pair at ``theta (d + 1, c)``."""
-        return np.asarray((self._rows @ theta)[self._pair_rows, self._labels])
+        return np.asarray((self._rows @ theta).ravel()[self._at])
 
     def sums(self, values: Array) -> Array:
         """``sum_{p in k} values_p x_p``, of shape (d + 1, c)."""
-        table = sparse.csr_array((values, (self._pair_rows, self._labels)), shape=(len(self._rows), self.c))
-        return np.asarray((table.T @ self._rows).T)
+        if self._table is None:
+            table = sparse.csr_array((values, *self._pattern), shape=(len(self._rows), self.c))
+            return np.asarray((table.T @ self._rows).T)
+        self._table.ravel()[self._at] = values
+        return np.asarray((self._table.T @ self._rows).T)
 
     def factorise(self, h: Array) -> bool:
         """Prepares `solve` for the curvatures h of the pairs; False if rounding made a block indefinite."""
@@ -96,9 +104,9 @@ class LabelSystem:
         return theta
 
     def _solve_once(self, r: Array, sum_residual: Array) -> tuple[Array, Array]:
-        partial = np.einsum("kij,jk->ik", self._inverses, r)
+        partial = np.matmul(self._inverses, r.T[:, :, None])[:, :, 0].T
         y = dgetrs(self._shared, self._pivots, self._gain * partial.sum(axis=1) + sum_residual)[0]
-        return partial - np.einsum("kij,j->ik", self._inverses, y), y
+        return partial - (self._inverses @ y).T, y
 
     def machine(self, theta: Array) -> tuple[Array, Array]:
         """W and b in the user's coordinates."""
