@@ -12,7 +12,7 @@ References: Mehrotra, SIAM J. Optim. 2 (1992) 575-601 (predictor-corrector); Gon
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,45 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 SHORTEST = 1e-10  # a step below is none: rounding has taken over
-LONGER = 0.4  # what a centrality corrector is for: a step longer by so much
+N_CORRECTORS, LONGER = 3, 0.4  # at most so many centrality correctors, each for a step longer by so much
 LONG_ENOUGH = 0.9  # a step that needs no corrector
 WORTHWHILE = 0.02  # a corrector that lengthens the step by less is the last
+
+
+class Block(Protocol):
+    """Slacks and multipliers of a loss, and the direction they are about to take."""
+
+    direction: Any
+
+    def linearise(self) -> Any:
+        """Condenses them at the iterate: the curvature in the scores, as the system takes it."""
+
+    def aim(self, target: Any) -> Array:
+        """Aims at multiplier x slack = target: what pulls at the scores as long as these stay, or the change of that."""
+
+    def follow(self, dS: Array) -> None:
+        """Completes the direction that was aimed at with that of the scores."""
+
+    def longest_step(self) -> float:
+        """The longest step along the direction that keeps everything non-negative."""
+
+    def mehrotra_target(self, size: float) -> tuple[Any, float]:
+        """Target of the corrector after an affine step of this size, and its barrier parameter."""
+
+    def gondzio_target(self, target: Any, size: float, barrier: float) -> Any:
+        """Target of a centrality corrector for a step of this size; None if there is no such corrector."""
+
+    def step(self, size: float) -> None:
+        """Moves along the direction."""
 
 
 class Path(ABC):
     """An iterate inside all bounds, and the direction it is about to take."""
 
-    block: Any  # slacks and multipliers: blocks/max_terms.py says what is asked of it
+    block: Block
     V: Array  # the unknowns
     dV: Array  # their direction
     to_boundary = 0.995  # of the longest step
-    n_correctors = 0  # centrality correctors, at most
 
     @abstractmethod
     def prove(self, n_iter: int) -> bool:
@@ -60,7 +86,7 @@ class Path(ABC):
 
     def longest_step(self) -> float:
         """The longest step along the direction that keeps slacks and multipliers non-negative."""
-        return float(self.block.longest_step())
+        return self.block.longest_step()
 
     def shortened(self, size: float) -> float:
         """A step no longer than `size` that what is not linear allows."""
@@ -68,8 +94,7 @@ class Path(ABC):
 
     def mehrotra_target(self, size: float) -> tuple[Any, float]:
         """Target of the corrector after an affine step of this size, and its barrier parameter."""
-        target, barrier = self.block.mehrotra_target(size)
-        return target, float(barrier)
+        return self.block.mehrotra_target(size)
 
     def step(self, size: float) -> None:
         """Moves along the direction."""
@@ -117,12 +142,19 @@ def _choose_direction(path: Path) -> float:
     if not longest > 0.0:
         return 0.0
     target, barrier = path.mehrotra_target(path.shortened(min(1.0, longest)))
-    longest = path.newton(target)
-    for _ in range(path.n_correctors):
+    longest = _with_correctors(path, target, barrier, path.newton(target))
+    return path.shortened(min(1.0, path.to_boundary * longest))
+
+
+def _with_correctors(path: Path, target: Any, barrier: float, longest: float) -> float:
+    """Centrality correctors while they lengthen the step; returns the longest one."""
+    for _ in range(N_CORRECTORS):
         if longest > LONG_ENOUGH:
             break
         kept = path.dV, path.block.direction
         target = path.block.gondzio_target(target, min(1.0, longest + LONGER), barrier)
+        if target is None:
+            break
         longer = path.newton(target)
         if not longer > longest:
             path.dV, path.block.direction = kept
@@ -130,4 +162,4 @@ def _choose_direction(path: Path) -> float:
         gained, longest = longer - longest, longer
         if gained < WORTHWHILE:
             break
-    return path.shortened(min(1.0, path.to_boundary * longest))
+    return longest

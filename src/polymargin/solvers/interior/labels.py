@@ -35,7 +35,6 @@ class _LabelPath(Path):
     """Unknowns theta = (W, b); keeps the best machine."""
 
     block: LabelPairs
-    n_correctors = 3
 
     def __init__(self, problem: LabelProblem, ledger: Ledger, so_far: Solution):
         self.problem, self.ledger, self.system = problem, ledger, LabelSystem(problem)

@@ -12,8 +12,6 @@ Every iterate is certified (`pair_iterate.py`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -70,22 +68,17 @@ def _worth_rotating(problem: Problem) -> bool:
 
 
 class _PairPath(PairIterate, Path):
-    """An iterate inside all bounds, the products' mean mu and the blur of R."""
+    """The pairs of an iterate inside all bounds on the stacked system, and the blur of R."""
 
+    block: NativePairs
     to_boundary = 0.99
 
     def __init__(self, problem: Problem, design: Design, ledger: Ledger):
         super().__init__(problem, design)
         self.ledger, self.block = ledger, NativePairs(self)
-        self.mu = self.blur = 0.0
-        self.largest: Any = None
+        self.blur = 0.0
         self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
         self.patience = Patience(0.5)
-
-    @property
-    def n_products(self) -> int:
-        """Of slacks and multipliers, all of which are mu on the central path."""
-        return self.block.n_products + (0 if self.largest is None else self.largest.n_products)
 
     def support(self) -> NDArray[np.bool_]:
         """The pairs whose multipliers are not on their way to 0."""
@@ -116,40 +109,45 @@ class _PairPath(PairIterate, Path):
         return ledger.done
 
     def _start_inside(self, A: Array) -> None:
-        self.mu = self.block.start(A)
-        self.largest = self.problem.penalty.largest(self.V[: self.design.r], self.mu)
-        self.blur = BLUR * self.mu * self.block.n_products if self._blurs else 0.0
+        self.block.start(A)
+        self.block.largest = self.problem.penalty.largest(self.V[: self.design.r], self.block.mean)
+        self.blur = BLUR * self._products if self._blurs else 0.0
+
+    @property
+    def _products(self) -> float:
+        """The sum of all of them: what is open on the central path."""
+        return self.block.mean * self.block.n_products
 
     @property
     def _blurs(self) -> bool:
         """Whether R has to be blurred."""
-        return self.largest is None and not self.problem.penalty.smooth
+        return self.block.largest is None and not self.problem.penalty.smooth
 
     # -- what it proves
 
     def prove(self, n_iter: int) -> bool:
         """Also the model of R near W, blurred if it is not smooth; a maximum comes with its multipliers."""
-        W = self.V[: self.design.r]
-        self.model = self.problem.penalty.model(W, self.blur) if self.largest is None else self.largest.model(W)
+        W, largest = self.V[: self.design.r], self.block.largest
+        self.model = self.problem.penalty.model(W, self.blur) if largest is None else largest.model(W)
         self.certify(self.ledger, self.model, max(1, n_iter))
         return self.ledger.done
 
     def stalls(self) -> bool:
         """Neither the gap nor what is open falls, though the products have, or for very long."""
         waited = self.patience.waits(self.ledger.gap, self.open)  # a steep R falls to e^-1 in a step, whatever its best
-        rounding = self.mu * 0.5 * self.block.n_products < 0.01 * self.ledger.gap
+        rounding = 0.5 * self._products < 0.01 * self.ledger.gap
         return waited > PATIENCE and (rounding or waited > 3 * PATIENCE)
 
     # -- a step
 
     def linearise(self) -> None:
         # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
-        self.hold = self.open > HOLD[not self.problem.penalty.smooth] * (self.mu * self.n_products + self.blur)
+        self.hold = self.open > HOLD[not self.problem.penalty.smooth] * (self._products + self.blur)
         curvature = StarCurvature(self.block.linearise(), self.y, self.classes)
         self.system = NewtonSystem(self.design, self.problem.penalty, self.model, curvature, self.S.shape[1])
 
     def direction_of(self, pull: Array, target: float) -> tuple[Array, Array]:
-        design, largest, model = self.design, self.largest, self.model
+        design, largest, model = self.design, self.block.largest, self.model
         aimed = model if largest is None else largest.aim(model, target, correct=self.block.predicted is not None)
         b = design.split(self.V)[1]
         base = stacked_gradient(design, self.problem.penalty, aimed, np.zeros_like(self.V), b)  # of the penalty alone
@@ -159,19 +157,15 @@ class _PairPath(PairIterate, Path):
             largest.follow(model.W, D[: design.r], self.system.stretch_pulls)
         return D, self.system.scores(D)
 
-    def longest_step(self) -> float:
-        longest = self.block.longest_step()
-        return longest if self.largest is None else min(longest, float(self.largest.longest()))
-
     def shortened(self, size: float) -> float:
         """The longest of size, 0.7 size, ... at which R is close to its quadratic model."""
-        model, penalty, largest, D = self.model, self.problem.penalty, self.largest, self.dV[: self.design.r]
+        model, penalty, largest, D = self.model, self.problem.penalty, self.block.largest, self.dV[: self.design.r]
         slope = float((model.gradient * D).sum())
         bend = float((model.product(D) * D).sum())
         allowed = FOLLOWS * (bend + self.block.curvature)
         little = 1e-13 * abs(model.value)
         if largest is not None:
-            little += LITTLE * self.mu * self.n_products
+            little += LITTLE * self._products
 
         def strays(a: float) -> float:
             if largest is not None:
@@ -184,25 +178,15 @@ class _PairPath(PairIterate, Path):
         return size
 
     def mehrotra_target(self, size: float) -> tuple[float, float]:
-        after = self._products(size) / self.n_products
-        mu = self.mu * (1.0 if self.hold else float(np.clip(after / self.mu, 1e-4, 1.0)) ** 3)
-        self.block.predicted = self.block.direction
-        return mu, mu
-
-    def _products(self, size: float) -> float:
-        return self.block.products(size) + (0.0 if self.largest is None else float(self.largest.products_after(size)))
+        target = self.block.mehrotra_target(size)
+        return (self.block.mean, self.block.mean) if self.hold else target
 
     def step(self, size: float) -> None:
-        products = self._products(size)
-        self.block.step(size)
-        self.V = self.V + size * self.dV
+        super().step(size)
         if self.system.rounds_scores:
             self.S = self.design.scores(self.V)
-        if self.largest is not None:
-            self.largest.take(size)
-        self.mu = products / self.n_products
         if self._blurs and not self.hold:
-            self.blur = max(BLUR * products, (1.0 - 0.8 * size) * self.blur)
+            self.blur = max(BLUR * self._products, (1.0 - 0.8 * size) * self.blur)
 
 
 def _cg_tolerance(rel_gap: float) -> float:

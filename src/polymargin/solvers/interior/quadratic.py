@@ -138,7 +138,6 @@ class _QuadraticPath(Path):
     """The rows' block on the Laplacian system; keeps the best values that were certified."""
 
     block: RowTerms
-    n_correctors = 3
 
     def __init__(self, rows: SortedRows, block: RowTerms, tol: float, on_iteration: Note | None):
         self.rows, self.block, self.system = rows, block, LaplacianSystem(rows)

@@ -85,22 +85,13 @@ class Band(SquaredCrammerSinger):
         d_h = d_beta / self.stiffness - rise + self.upper_residual
         self.direction = np.vstack([dA, d_beta]), np.vstack([df, d_h]), dt
 
-    def _multipliers(self) -> tuple[Array, Array]:
+    def positive(self) -> tuple[Array, Array]:
         return np.vstack([self.A, self.beta]), np.vstack([self.f, self.h])
-
-    def longest_step(self) -> float:
-        (A, f), (dA, df, _) = self._multipliers(), self.direction
-        rate = -min(float((dA / A).min()), float((df / f).min()))
-        return 1.0 / rate if rate > 0 else np.inf
 
     def step(self, size: float) -> None:
         dA, df, dt = self.direction
         for value, change in ((self.A, dA[:-1]), (self.beta, dA[-1]), (self.f, df[:-1]), (self.h, df[-1]), (self.t, dt)):
             value += size * change
-
-    def products(self, size: float) -> Array:
-        (A, f), (dA, df, _) = self._multipliers(), self.direction
-        return (A + size * dA) * (f + size * df)
 
     def clip(self, a: Array) -> Array:
         clipped = np.maximum(a, 0.0)

@@ -104,10 +104,14 @@ class MaxTerms:
         df += self.proximal * dA
         self.direction = dA, df, ahead + lead
 
+    def positive(self) -> tuple[Array, Array]:
+        """Multipliers and slacks, as `direction` changes them."""
+        return self.A, self.f
+
     def longest_step(self) -> float:
-        dA, df, _ = self.direction
-        rate = -min(float((dA / self.A).min()), float((df / self.f).min()))
-        return 1.0 / rate if rate > 0 else np.inf
+        (A, f), (dA, df, _) = self.positive(), self.direction
+        rate = -float(np.minimum((dA / A).min(), (df / f).min()))
+        return np.inf if rate <= 0.0 else 1.0 / rate if rate > 0.0 else 0.0  # no number: no step
 
     def step(self, size: float) -> None:
         for value, change in zip((self.A, self.f, self.t), self.direction, strict=True):
@@ -115,8 +119,8 @@ class MaxTerms:
 
     def products(self, size: float) -> Array:
         """Multiplier times slack after a step of this size."""
-        dA, df, _ = self.direction
-        return (self.A + size * dA) * (self.f + size * df)
+        (A, f), (dA, df, _) = self.positive(), self.direction
+        return (A + size * dA) * (f + size * df)
 
     def mehrotra_target(self, size: float) -> tuple[Array, float]:
         now, ahead = max(self.complementarity(), 1e-300), self.products(size)

@@ -6,6 +6,8 @@ and ``B = u - A`` of the pairs (row, rival class). Directions are formed again f
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +23,10 @@ class NativePairs:
     def __init__(self, now: PairIterate):
         self._now = now
         self.B, self.xi, self.s, self.omega = (np.zeros_like(now.S) for _ in range(4))
-        self.mu = 0.0  # the target that is aimed at
-        self.predicted: Array | None = None  # the predictor's direction of the scores, for the second order
+        self.largest: Any = None  # slacks and multipliers of a penalty that is a maximum: they share the barrier
+        self.mean = 0.0  # product; on the central path it is all of them
         self.direction: Array = np.empty(0)  # of the scores
+        self.predicted: Array | None = None  # the predictor's, for the second order
 
     @property
     def _arrays(self) -> tuple[Array, ...]:
@@ -31,11 +34,12 @@ class NativePairs:
 
     @property
     def n_products(self) -> int:
-        now = self._now
-        return int(2 * (now.S.size - len(now.y)))
+        """Of slacks and multipliers."""
+        pairs = int(self._now.S.size - len(self._now.y))
+        return 2 * pairs + (0 if self.largest is None else int(self.largest.n_products))
 
-    def start(self, A: Array) -> float:
-        """Places all of them inside their bounds, at multipliers A; returns the mean product."""
+    def start(self, A: Array) -> None:
+        """Places all of them inside their bounds, at multipliers A."""
         now = self._now
         x = 1.0 - (now.S[now.own, now.y][:, None] - now.S)
         room = max(float(np.abs(x).mean()), 1e-3)
@@ -47,27 +51,28 @@ class NativePairs:
         self.xi[:] = mu / self.B + np.maximum(x, 0.0)
         for array in (now.A, self.B, self.xi, self.s):
             array[now.own, now.y] = 0.0
-        return float((now.A * self.s).sum() + (self.B * self.xi).sum()) / self.n_products
+        self.mean = float((now.A * self.s).sum() + (self.B * self.xi).sum()) / self.n_products
 
     def linearise(self) -> Array:
         """Weights (n, c) of the edges from a row's own class to the others; the affine aim comes with them."""
-        self.mu, self.predicted = 0.0, None
+        self._target, self.predicted = 0.0, None
         native.pair_system(self._now.y, 0.0, *self._arrays, None, self._now.T, self.omega)
         return self.omega
 
     def aim(self, target: float) -> Array:
         """What pulls at the scores (n, c) when the products aim at `target`; after a predictor, with its second order."""
-        if target != self.mu or self.predicted is not None:
-            self.mu = target
+        if self.predicted is not None:
+            self._target = target
             native.pair_system(self._now.y, target, *self._arrays, self.predicted, self._now.T, self.omega)
         return self._now.T
 
     def follow(self, dS: Array) -> None:
         self.direction = dS
-        self._report = native.assess_step(self._now.y, self.mu, *self._arrays, dS, self.predicted)
+        self._report = native.assess_step(self._now.y, self._target, *self._arrays, dS, self.predicted)
 
     def longest_step(self) -> float:
-        return float(min(self._report[0], self._report[1]))
+        longest = float(min(self._report[0], self._report[1]))
+        return longest if self.largest is None else min(longest, float(self.largest.longest()))
 
     @property
     def curvature(self) -> float:
@@ -75,9 +80,22 @@ class NativePairs:
         return float(self._report[6])
 
     def products(self, size: float) -> float:
-        """The sum of all products after a step of this size."""
+        """The sum of all of them after a step of this size."""
         now, primal, dual, both = self._report[2:6]
-        return float(now + size * (primal + dual) + size * size * both)
+        pairs = float(now + size * (primal + dual) + size * size * both)
+        return pairs if self.largest is None else pairs + float(self.largest.products_after(size))
+
+    def mehrotra_target(self, size: float) -> tuple[float, float]:
+        self.predicted = self.direction
+        left = self.products(size) / self.n_products / self.mean
+        mu = self.mean * float(np.clip(left, 1e-4, 1.0)) ** 3
+        return mu, mu
+
+    def gondzio_target(self, target: float, size: float, barrier: float) -> None:
+        """None: a pass does not tell the outliers among the products."""
 
     def step(self, size: float) -> None:
-        native.take_step(self._now.y, self.mu, *self._arrays, self.direction, self.predicted, size, size)
+        self.mean = self.products(size) / self.n_products
+        native.take_step(self._now.y, self._target, *self._arrays, self.direction, self.predicted, size, size)
+        if self.largest is not None:
+            self.largest.take(size)
