@@ -102,21 +102,6 @@ class Path(ABC):
         self.V += size * self.dV
 
 
-class Patience:
-    """Steps since one of some values last fell by a factor."""
-
-    def __init__(self, factor: float):
-        self._factor, self._marks, self.waited = factor, np.array(np.inf), 0
-
-    def waits(self, *values: float, excused: bool = False) -> int:
-        """How many steps by now; 0 if a value fell, or if there is an excuse."""
-        now = np.array(values)
-        self.waited += 1
-        if excused or (now <= self._factor * self._marks).any():
-            self._marks, self.waited = np.minimum(self._marks, now), 0
-        return self.waited
-
-
 def follow_central_path(path: Path, max_iter: int) -> tuple[str, int]:
     """Follows the path until it has proved enough or can do no more: what to say then if it is not enough, and its steps."""
     n_iter = 0

@@ -16,11 +16,12 @@ from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.interior.blocks.label_pairs import LabelPairs
 from polymargin.solvers.interior.blocks.max_terms import Array
-from polymargin.solvers.interior.central_path import Path, Patience, follow_central_path
+from polymargin.solvers.interior.central_path import Path, follow_central_path
 from polymargin.solvers.interior.systems.labels import LabelSystem
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import Machine, Solution, SparseDuals
 
-_PATIENCE = 5  # steps whose products hardly fall before rounding is blamed
+_PATIENCE = 4  # steps whose products hardly fall before rounding is blamed
 
 
 def label_interior(problem: LabelProblem, ledger: Ledger, *, max_iter: int, so_far: Solution) -> Solution:
@@ -42,7 +43,7 @@ class _LabelPath(Path):
         self.V = np.zeros((self.system.order, self.system.c))
         self.block.start(self.system.scores(self.V))
         self.best, self.before = so_far.machine, so_far.certificate.n_iter
-        self.patience = Patience(0.9)
+        self.stall = Stall(_PATIENCE, 0.9)
         ledger.at_hand = lambda: self.best
 
     def prove(self, n_iter: int) -> bool:
@@ -56,7 +57,7 @@ class _LabelPath(Path):
         return self.ledger.done
 
     def stalls(self) -> bool:
-        return self.patience.waits(self.block.complementarity()) >= _PATIENCE
+        return self.stall.note(self.block.complementarity())
 
     def linearise(self) -> None:
         h = self.block.linearise()

@@ -20,11 +20,11 @@ from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.cost_model import LARGEST_MATRIX
 from polymargin.solvers.interior.blocks.native_pairs import NativePairs
-from polymargin.solvers.interior.central_path import Path, Patience, follow_central_path
+from polymargin.solvers.interior.central_path import Path, follow_central_path
 from polymargin.solvers.interior.pair_iterate import PairIterate, solution_of, with_better_machine
 from polymargin.solvers.interior.systems.curvature import StarCurvature
 from polymargin.solvers.interior.systems.stacked import NewtonSystem, assembled
-from polymargin.solvers.newton.smooth import stacked_gradient
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Solution, Start
 
@@ -78,7 +78,7 @@ class _PairPath(PairIterate, Path):
         self.ledger, self.block = ledger, NativePairs(self)
         self.blur = 0.0
         self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
-        self.patience = Patience(0.5)
+        self.stall = Stall(PATIENCE, 0.5, 0.5)
 
     def support(self) -> NDArray[np.bool_]:
         """The pairs whose multipliers are not on their way to 0."""
@@ -134,9 +134,9 @@ class _PairPath(PairIterate, Path):
 
     def stalls(self) -> bool:
         """Neither the gap nor what is open falls, though the products have, or for very long."""
-        waited = self.patience.waits(self.ledger.gap, self.open)  # a steep R falls to e^-1 in a step, whatever its best
+        stalls = self.stall.note(self.ledger.gap, self.open)  # a steep R falls to e^-1 in a step, whatever its best
         rounding = 0.5 * self._products < 0.01 * self.ledger.gap
-        return waited > PATIENCE and (rounding or waited > 3 * PATIENCE)
+        return stalls and (rounding or self.stall.waited > 3 * PATIENCE)
 
     # -- a step
 
@@ -149,10 +149,8 @@ class _PairPath(PairIterate, Path):
     def direction_of(self, pull: Array, target: float) -> tuple[Array, Array]:
         design, largest, model = self.design, self.block.largest, self.model
         aimed = model if largest is None else largest.aim(model, target, correct=self.block.predicted is not None)
-        b = design.split(self.V)[1]
-        base = stacked_gradient(design, self.problem.penalty, aimed, np.zeros_like(self.V), b)  # of the penalty alone
-        tol = _cg_tolerance(self.open / self.value)
-        D, _ = self.system.solve(-(base + design.adjoint(pull)), tol, CG_STEPS)
+        G = self.system.penalty_gradient(aimed, self.V) + design.adjoint(pull)
+        D, _ = self.system.solve(-G, _cg_tolerance(self.open / self.value), CG_STEPS)
         if largest is not None and np.isfinite(D).all():
             largest.follow(model.W, D[: design.r], self.system.stretch_pulls)
         return D, self.system.scores(D)

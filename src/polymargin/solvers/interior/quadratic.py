@@ -31,14 +31,15 @@ from polymargin.problem import Problem
 from polymargin.solvers.interior.blocks.hinges import BLOCKS
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import RowTerms
-from polymargin.solvers.interior.central_path import Path, Patience, follow_central_path
+from polymargin.solvers.interior.central_path import Path, follow_central_path
 from polymargin.solvers.interior.certified import Best, certified, dual_value, primal_value, tolerated
 from polymargin.solvers.interior.polish import centre_offsets, polish
 from polymargin.solvers.interior.systems.laplacian import LaplacianSystem
 from polymargin.solvers.interior.systems.sorted_rows import SortedRows
+from polymargin.solvers.progress import Stall
 
 PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
-PATIENCE = 6  # iterations without halving the gap, once rounding dominates
+PATIENCE = 5  # iterations without halving the gap, once rounding dominates
 
 # Of the classes, costs, number of classes and proximal terms of the sorted rows, and of which rows these are.
 BlockMaker = Callable[[Labels, Array, int, Array, Labels], RowTerms]
@@ -142,7 +143,7 @@ class _QuadraticPath(Path):
     def __init__(self, rows: SortedRows, block: RowTerms, tol: float, on_iteration: Note | None):
         self.rows, self.block, self.system = rows, block, LaplacianSystem(rows)
         self.tol, self.on_iteration = tol, on_iteration
-        self.best, self.patience = Best(), Patience(0.5)
+        self.best, self.stall = Best(), Stall(PATIENCE, 0.5)
         self.V = self._start()
         block.start(self.system.scores(self.V))
 
@@ -177,7 +178,7 @@ class _QuadraticPath(Path):
         """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
         best = self.best
         falls = self.block.complementarity() > 0.1 * best.gap or best.gap > 0.01 * best.primal
-        return self.patience.waits(best.gap, excused=falls) >= PATIENCE
+        return self.stall.note(best.gap, excused=falls)
 
     def linearise(self) -> None:
         self.system.factorise(*self.block.linearise())

@@ -20,8 +20,7 @@ from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import lower_bound
-from polymargin.solvers.interior.systems.curvature import Curvature, ProductCurvature, SoftmaxCurvature, StarCurvature
-from polymargin.solvers.interior.systems.stacked import NewtonSystem
+from polymargin.solvers.interior.systems import Curvature, NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, Start
 

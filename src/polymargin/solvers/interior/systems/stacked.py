@@ -43,6 +43,12 @@ class NewtonSystem:
         out[: d.r] += self.model.product(V[: d.r])
         return self._add_offsets(out, V)
 
+    def penalty_gradient(self, model: Any, V: Array) -> Array:
+        """Of the penalties of W, as in `model`, and of b, stacked like the unknowns V."""
+        out = np.zeros_like(V)
+        out[: self.design.r] = model.gradient
+        return self._add_offsets(out, V)
+
     def _add_offsets(self, out: Array, V: Array) -> Array:
         d = self.design
         if d.fit_intercept:
