@@ -19,6 +19,7 @@ LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays
 # ---- interior points --------------------------------------------------------------------------------------------------
 
 _LARGEST_LAPLACIAN = 1500  # unknowns of the Newton system of a quadratic penalty
+_USUAL_LAPLACIAN_STEPS = 20  # of its interior points
 LARGEST_MATRIX = 2600  # unknowns of a system of the pairwise hinge or of a smooth loss that is assembled
 _LONGEST_ASSEMBLY = 4e9  # operations of making and factorising it
 _USUAL_PRODUCTS = 60  # or as many as conjugate gradients would need for about so many iterations
@@ -34,6 +35,12 @@ def interior_points_fit(problem: Problem) -> bool:
     """Whether the dense arrays of an interior point with a quadratic penalty are small enough."""
     n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
     return (rank + 1) * c <= _LARGEST_LAPLACIAN and n * max(c, rank) <= LARGEST_ARRAY
+
+
+def flops_of_interior_point(problem: Problem) -> float:
+    """Of a whole fit by such a one."""
+    n, unknowns = problem.n_rows, (min(problem.n_rows, problem.n_features) + 1) * problem.n_classes
+    return float(_USUAL_LAPLACIAN_STEPS * (n * unknowns**2 / 2 + unknowns**3 / 3))
 
 
 def assembly_fits(n_rows: int, n_unknowns: int, n_classes: int) -> bool:

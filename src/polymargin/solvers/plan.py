@@ -15,11 +15,10 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.cost_model import interior_points_fit
+from polymargin.solvers.cost_model import flops_of_interior_point, interior_points_fit
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
-_NEWTON_STEPS = 20  # what an interior point usually takes
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
 _PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
 
@@ -89,10 +88,7 @@ def interior_point_patience(problem: Problem, solves: int = 1) -> int:
     """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
     if not _has_interior_point(problem):
         return np.iinfo(np.int32).max
-    n, c = problem.n_rows, problem.n_classes
-    unknowns = (min(n, problem.n_features) + 1) * c
-    newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
-    return _PATIENCE + int(solves * _NEWTON_STEPS * newton_step / _flops_of_epoch(problem))
+    return _PATIENCE + int(solves * flops_of_interior_point(problem) / _flops_of_epoch(problem))
 
 
 def _flops_of_epoch(problem: Problem) -> float:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.solvers.bounds import balanced_duals
+from polymargin.solvers.bounds import balancing_factors
 from polymargin.solvers.interior.blocks.row_terms import RowTerms
 from polymargin.solvers.interior.systems.sorted_rows import EPS, SortedRows
 
@@ -98,12 +99,20 @@ def certified(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> Cert
     dual, r = _dual_of_arrays(rows, block, a, best.V, primal)
     if rows.has_intercept and np.abs(r).max() > 1e-13 * a.sum():  # stopped before r was down to rounding
         with np.errstate(all="ignore"):
-            repaired = np.ascontiguousarray(balanced_duals(a.T, rows.y.astype(np.int32)).T)
+            repaired = _balanced(rows, a)
             repaired *= min(1.0, block.room(repaired))
             value, _ = _dual_of_arrays(rows, block, repaired, best.V, primal)
         if primal - value <= max(primal - dual, tol * primal):
             a, dual = repaired, value
     return CertifiedArrays(scale * W, scale * b, a, primal, dual)
+
+
+def _balanced(rows: SortedRows, a: Array) -> Array:
+    """Duals (c, n) of the same signs whose tau sums to zero over the rows; negative ones flow back to the own class."""
+    flows = np.array([np.maximum(a[:, i:j], 0.0).sum(axis=1) for i, j in pairwise(rows.starts)])
+    back = np.array([np.maximum(-a[:, i:j], 0.0).sum(axis=1) for i, j in pairwise(rows.starts)])
+    factors = balancing_factors(flows + back.T)
+    return np.asarray(a * np.where(a < 0.0, factors[:, rows.y], factors.T[:, rows.y]))
 
 
 def _dual_of_arrays(rows: SortedRows, block: RowTerms, a: Array, V: Array, primal: float) -> tuple[float, Array]:

@@ -1,6 +1,6 @@
 """The end of small lp-norm fits: interior points for fixed class scales, and a fixed point of the class scales.
 
-For scales beta the machine is a quadratic one (class_weighted.py), which an interior point solves to rounding. The map from
+For scales beta the machine is a quadratic one (`quadratic.py`), which an interior point solves to rounding. The map from
 beta to the scales of its solution (Eq. 14 of the paper) contracts, the slower the closer p is to 1; Anderson's extrapolation
 of log beta makes a few steps of it. Every machine and every dual on the way is a bound of the lp-norm problem itself.
 """
