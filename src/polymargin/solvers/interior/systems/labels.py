@@ -38,11 +38,8 @@ class LabelSystem:
         n, d = X.shape
         self.c, self.order = problem.n_classes, d + 1
         self._rows = np.column_stack([X, np.ones(n)])
-        self._pair_rows = problem.pair_rows
-        self._by_class = [np.flatnonzero(problem.y.labels == k) for k in range(self.c)]
-        self._at, self._pattern = problem.pair_rows * self.c + problem.y.labels, (problem.y.labels, problem.y.starts)
-        few = n * self.c > _DENSE * len(problem.cost)
-        self._table = None if few else np.zeros((n, self.c))  # a number for each pair; the others stay 0
+        self._pair_rows, self._labels = problem.pair_rows, problem.y.labels
+        self._by_class = [np.flatnonzero(self._labels == k) for k in range(self.c)]
         soft = isinstance(problem.penalty, CoupledNorm)
         alpha = problem.penalty.alpha if isinstance(problem.penalty, CoupledNorm) else 0.0
         self._own = np.append(np.full(d, 1.0 - alpha if soft else 1.0), 0.0)
@@ -50,6 +47,9 @@ class LabelSystem:
         # (gain S + rest) y = gain sum_k A_k^-1 r_k with gain / rest = coupled
         self._gain = np.append(np.full(d, alpha if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
         self._rest = np.append(np.full(d, 1.0 if soft else 0.0), 0.0 if gamma is None else 1.0)
+        # a number for each pair; the others stay 0
+        self._at, self._starts = problem.pair_rows * self.c + self._labels, problem.y.starts
+        self._table = np.zeros((n, self.c)) if n * self.c <= _DENSE * len(problem.cost) else None
 
     def scores(self, theta: Array) -> Array:
         """``s_p`` of each pair at ``theta (d + 1, c)``."""
@@ -58,7 +58,7 @@ class LabelSystem:
     def sums(self, values: Array) -> Array:
         """``sum_{p in k} values_p x_p``, of shape (d + 1, c)."""
         if self._table is None:
-            table = sparse.csr_array((values, *self._pattern), shape=(len(self._rows), self.c))
+            table = sparse.csr_array((values, self._labels, self._starts), shape=(len(self._rows), self.c))
             return np.asarray((table.T @ self._rows).T)
         self._table.ravel()[self._at] = values
         return np.asarray((self._table.T @ self._rows).T)
