@@ -239,7 +239,7 @@ def test_warm_starts_over_C_and_p(loss, iris):
 def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeypatch):
     from polymargin.solvers import pair_plan as pair_choice
     from polymargin.solvers.interior import pairwise as hinge_path
-    from polymargin.solvers.interior import systems as newton_system
+    from polymargin.solvers.interior.systems import stacked as newton_system
 
     X, y = blobs(5, n=60, d=8, c=4)
     for loss in ("hinge", "logistic", "softmax"):
@@ -270,7 +270,7 @@ def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, 
             patch.setattr(pair_choice, "suits", lambda problem: False)
             direct = machine.fit(X, y, weights).certificate_
             patch.undo()
-            patch.setattr(pair_choice, "_is_small", lambda problem: False)
+            patch.setattr(pair_choice, "pair_interior_points_are_cheap", lambda problem: False)
             patch.setattr(pair_choice, "hinge_path", None)  # the ascent must get there alone
             ascent = machine.fit(X, y, weights).certificate_
         assert direct.status == ascent.status == "optimal"
@@ -282,7 +282,7 @@ def test_dual_ascent_with_a_class_metric_starts_warm(monkeypatch):
     from polymargin.solvers import pair_plan as pair_choice
 
     X, y = blobs(9, n=80, d=8, c=4)
-    monkeypatch.setattr(pair_choice, "_is_small", lambda problem: False)
+    monkeypatch.setattr(pair_choice, "pair_interior_points_are_cheap", lambda problem: False)
     warm = M3SVC(C=1.0, tol=1e-5, warm_start=True).fit(X, y)
     for C, p in ((2.0, 4), (2.0, 3), (20.0, 2)):
         warm.set_params(C=C, p=p).fit(X, y)

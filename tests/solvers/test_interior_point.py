@@ -6,8 +6,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from polymargin.solvers.interior.blocks import BLOCKS, assemble
-from polymargin.solvers.interior.central_path import interior_point
+from polymargin.losses import CrammerSingerHinge
+from polymargin.penalties import SquaredNorm
+from polymargin.problem import Problem
+from polymargin.solvers.interior.blocks.hinges import BLOCKS
+from polymargin.solvers.interior.quadratic import interior_point
+from polymargin.solvers.interior.systems.laplacian import assemble
 
 BOTH = ["crammer_singer", "weston_watkins"]
 both = pytest.mark.parametrize("block", BOTH)
@@ -48,7 +52,8 @@ def optimum(X, y, cost, c, block, fit_intercept):
 def fit(X, y, cost, block, c=None, fit_intercept=True, tol=1e-8, max_iter=200, **kw):
     c = int(np.max(y)) + 1 if c is None else c
     cost = np.broadcast_to(np.asarray(cost, dtype=float), (len(y),))
-    return interior_point(X, y, cost, c, block, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter, **kw)
+    problem = Problem(X, np.asarray(y, dtype=np.int32), cost, c, CrammerSingerHinge(), SquaredNorm(), fit_intercept)
+    return interior_point(problem, tol=tol, max_iter=max_iter, block=block, **kw)
 
 
 def relative_gap(result):

@@ -10,8 +10,8 @@ from polymargin._core import native
 from polymargin.losses import CrossEntropy, PairwiseLogistic, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances
 from polymargin.penalties.pairwise_l1 import PairwiseL1
-from polymargin.solvers.interior import systems as newton_system
 from polymargin.solvers.interior.systems import NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
+from polymargin.solvers.interior.systems import stacked as newton_system
 from polymargin.solvers.rows import Design
 
 N, D, C = 40, 6, 4

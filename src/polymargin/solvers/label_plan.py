@@ -7,13 +7,11 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.ascent.labels import label_ascent
+from polymargin.solvers.cost_model import epochs_of_label_interior_points, label_interior_points_fit
+from polymargin.solvers.interior.labels import label_interior
 from polymargin.solvers.types import Solution, Start
 
-_LARGEST_STEP = 2e10  # operations of one interior-point step
-_LARGEST_ARRAYS = 8_000_000  # numbers it holds: 64 MB
-_STEPS = 25  # what an interior point usually takes
 _LONGEST_PATIENCE = 800  # epochs: leaves room for the interior point within the default max_iter
-_SPEED = 8.0  # how many times faster its matrix products run than the ascent's dot products
 
 
 def solve_labels(
@@ -31,17 +29,11 @@ def solve_labels(
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left <= 0:
         return solution
-    from polymargin.solvers.interior.labels import label_interior
-
     return label_interior(problem, ledger, max_iter=left, so_far=solution)
 
 
 def _patience(problem: LabelProblem) -> int:
     """Epochs to try before an interior point: about its work; unlimited if it cannot be used."""
-    from polymargin.solvers.interior.label_system import entries, flops
-
-    step = flops(problem)
-    if step > _LARGEST_STEP or entries(problem) > _LARGEST_ARRAYS:
+    if not label_interior_points_fit(problem):
         return int(np.iinfo(np.int32).max)
-    epoch = 4.0 * (problem.n_rows + len(problem.cost)) * max(1, problem.n_features)
-    return min(_LONGEST_PATIENCE, 100 + int(_STEPS * step / (_SPEED * epoch)))
+    return min(_LONGEST_PATIENCE, 100 + epochs_of_label_interior_points(problem))

@@ -10,15 +10,13 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.pair_weights import pair_weighted_ascent, suits
+from polymargin.solvers.cost_model import pair_interior_points_are_cheap
 from polymargin.solvers.interior.pair_iterate import Array, PairIterate, solution_of, with_better_machine
 from polymargin.solvers.interior.pairwise import hinge_path
-from polymargin.solvers.interior.systems import LARGEST_MATRIX
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Solution, Start
 
-_FEW_OPERATIONS = 1e9  # of a whole fit by interior points
-_EXACT = 1e-6  # a tolerance below is for them if they are so cheap: they leave W exact to rounding
-_INTERIOR_POINTS = 25
+_EXACT = 1e-6  # a tolerance below is for interior points if they are cheap: they leave W exact to rounding
 _FEW_EPOCHS = 100  # before such cheap ones take over
 
 
@@ -36,7 +34,7 @@ def solve_pairs(
 def _solve_pairs(
     problem: Problem, ledger: Ledger, max_iter: int, seed: int, start: Start | None
 ) -> tuple[Solution, Array]:
-    used, small = 0, _is_small(problem)
+    used, small = 0, pair_interior_points_are_cheap(problem)
     now: PairIterate | None = None
     if suits(problem) and not (small and ledger.tol < _EXACT):
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
@@ -51,10 +49,3 @@ def _solve_pairs(
     solution, multipliers = hinge_path(problem, ledger, max_iter=max_iter - used, start=start)
     end = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
     return with_better_machine(solution._replace(certificate=end), now, ledger.tol), multipliers
-
-
-def _is_small(problem: Problem) -> bool:
-    n, c = problem.n_rows, problem.n_classes
-    q = min(n, problem.n_features) + problem.fit_intercept
-    work = 2.0 * n * q * q * (c - 1) + (q * c) ** 3 / 3
-    return q * c <= LARGEST_MATRIX and _INTERIOR_POINTS * work <= _FEW_OPERATIONS

@@ -15,12 +15,11 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.cost_model import LARGEST_ARRAY, price_of_newton
+from polymargin.solvers.cost_model import flops_of_interior_point, interior_points_fit, price_of_newton
+from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import finish_with_newton
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
-_LARGEST_SYSTEM = 1500  # unknowns of the Newton system
-_NEWTON_STEPS = 20  # what an interior point usually takes
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
 _PATIENCE, _SPAN = 200, 50  # epochs before ascent may be given up, and over which its pace is seen
 
@@ -87,10 +86,7 @@ def interior_point_patience(problem: Problem, solves: int = 1) -> int:
     """Epochs to try before interior points: about as much work as they would be; unlimited if they cannot be used."""
     if not _has_interior_point(problem):
         return np.iinfo(np.int32).max
-    n, c = problem.n_rows, problem.n_classes
-    unknowns = (min(n, problem.n_features) + 1) * c
-    newton_step = n * unknowns**2 / 2 + unknowns**3 / 3
-    return _PATIENCE + int(solves * _NEWTON_STEPS * newton_step / _flops_of_epoch(problem))
+    return _PATIENCE + int(solves * flops_of_interior_point(problem) / _flops_of_epoch(problem))
 
 
 def _flops_of_epoch(problem: Problem) -> float:
@@ -98,19 +94,11 @@ def _flops_of_epoch(problem: Problem) -> float:
     return 4.0 * max(1, entries) * problem.n_classes
 
 
-def interior_points_fit(problem: Problem) -> bool:
-    """Whether the dense arrays of an interior point are small enough."""
-    n, c, rank = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
-    return (rank + 1) * c <= _LARGEST_SYSTEM and n * max(c, rank) <= LARGEST_ARRAY
-
-
 def _has_interior_point(problem: Problem) -> bool:
     return bool(problem.loss.interior_block) and interior_points_fit(problem)
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
-    from polymargin.solvers.interior.central_path import interior_point
-
     n_iter = so_far.certificate.n_iter
     ledger.at_hand = lambda: so_far.machine
 
@@ -120,17 +108,7 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
         n_iter += 1
         ledger.add(np.inf, dual, n_iter)
 
-    result = interior_point(
-        problem.X.astype(np.float64, copy=False),
-        problem.y.astype(np.intp),
-        problem.cost,
-        problem.n_classes,
-        str(problem.loss.interior_block),
-        fit_intercept=problem.fit_intercept,
-        tol=ledger.tol,
-        max_iter=max_iter,
-        on_iteration=note,
-    )
+    result = interior_point(problem, tol=ledger.tol, max_iter=max_iter, on_iteration=note)
     n_iter = so_far.certificate.n_iter + result.n_iter
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")

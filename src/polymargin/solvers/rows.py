@@ -22,7 +22,6 @@ _LAPACK_BLOCK = 64  # columns that LAPACK handles at a time
 _PANEL = 128  # columns reflected at a time: no signal interrupts LAPACK
 _MOST = 4000  # rows whose inner products are kept while others join
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
-LARGEST_GRAM = 3000  # rows whose Gram matrix is formed as a whole
 _GRAM_ROWS = 512  # of them at a time
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 

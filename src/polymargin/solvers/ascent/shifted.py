@@ -28,6 +28,7 @@ from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import multiplier_newton
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import centre_and_spread
@@ -151,20 +152,9 @@ class ShiftedLoop:
 
 def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter: int) -> tuple[Attempt, int]:
     """The model's minimum to an absolute accuracy, by the interior point, and how many Newton steps that took."""
-    from polymargin.solvers.interior.central_path import interior_point
-
-    kappa, base = tangent.kappa, tangent.base
-    result = interior_point(
-        problem.X.astype(np.float64, copy=False),
-        problem.y.astype(np.intp),
-        problem.cost / kappa,
-        problem.n_classes,
-        str(problem.loss.interior_block),
-        fit_intercept=problem.fit_intercept,
-        tol=tangent.relative(accuracy),
-        max_iter=max_iter,
-        given=np.asarray(problem.X @ base, dtype=np.float64),
-    )
+    model = replace(problem, cost=problem.cost / tangent.kappa)
+    given = np.asarray(problem.X @ tangent.base, dtype=np.float64)
+    result = interior_point(model, tol=tangent.relative(accuracy), max_iter=max_iter, given=given)
     return _attempt(problem, tangent, result.W, result.b, sparse_duals(result.a)), result.n_iter
 
 

@@ -154,9 +154,9 @@ def _refined(F: Callable[[float], float], best: float, at: float) -> tuple[float
 
 def solution_of(now: PairIterate, ledger: Ledger, n_iter: int, status: str) -> tuple[Solution, Array]:
     """The best machine of the iterate with its multipliers, sparse and as they are."""
-    machine = best_machine(now)
-    ledger.primal = machine.primal  # even if an earlier iterate was better: see with_better_machine
-    return Solution(machine, sparse_duals(np.where(now.support(), now.A, 0.0)), ledger.close(n_iter, status)), now.A
+    machine, duals = best_machine(now), sparse_duals(np.where(now.support(), now.A, 0.0))
+    # even if an earlier iterate was better: see with_better_machine
+    return Solution(machine, duals, ledger.close(n_iter, status).of_primal(machine.primal, ledger.tol)), now.A
 
 
 def with_better_machine(solution: Solution, earlier: PairIterate | None, tol: float) -> Solution:

@@ -1,6 +1,6 @@
 """The end of small lp-norm fits: interior points for fixed class scales, and a fixed point of the class scales.
 
-For scales beta the machine is a quadratic one (class_weighted.py), which an interior point solves to rounding. The map from
+For scales beta the machine is a quadratic one (`quadratic.py`), which an interior point solves to rounding. The map from
 beta to the scales of its solution (Eq. 14 of the paper) contracts, the slower the closer p is to 1; Anderson's extrapolation
 of log beta makes a few steps of it. Every machine and every dual on the way is a bound of the lp-norm problem itself.
 """
@@ -15,7 +15,7 @@ from polymargin.certificate import Ledger
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers.bounds import balanced_duals, best_multiple
-from polymargin.solvers.interior.central_path import interior_point
+from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.types import Machine, Solution, sparse_duals
 
@@ -35,17 +35,7 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
     n_iter, last_residual = so_far.certificate.n_iter, np.inf
     left = max_iter
     for _ in range(_MOST_STEPS):
-        result = interior_point(
-            problem.X.astype(np.float64, copy=False),
-            problem.y.astype(np.intp),
-            problem.cost,
-            problem.n_classes,
-            str(problem.loss.interior_block),
-            fit_intercept=problem.fit_intercept,
-            tol=_TIGHTER * ledger.tol,
-            max_iter=left,
-            scales=scales,
-        )
+        result = interior_point(problem, tol=_TIGHTER * ledger.tol, max_iter=left, scales=scales)
         left -= max(1, result.n_iter)
         n_iter += max(1, result.n_iter)
         primal = problem.primal(result.W, result.b)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.shifted import Attempt, ShiftedLoop, Tangent, solve_by_newton, solve_exactly
-from polymargin.solvers.cost_model import price_of_newton
+from polymargin.solvers.cost_model import interior_points_fit, price_of_newton
 from polymargin.solvers.models.descent import Look, descend
 from polymargin.solvers.newton.angle_face import affordable, newton_on_face
-from polymargin.solvers.plan import interior_point_patience, interior_points_fit
+from polymargin.solvers.plan import interior_point_patience
 from polymargin.solvers.types import Machine, SparseDuals
 
 Array = NDArray[np.float64]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
-from polymargin.solvers.cost_model import LARGEST_LABEL_BLOCKS
-from polymargin.solvers.interior.label_system import LabelSystem, entries
+from polymargin.solvers.cost_model import LARGEST_LABEL_BLOCKS, label_system_entries
+from polymargin.solvers.interior.systems.labels import LabelSystem
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
@@ -33,9 +33,10 @@ def majorisation(
 
     `history` receives the smooth objective of every iterate: it never rises.
     """
-    if entries(problem) > LARGEST_LABEL_BLOCKS:
+    entries = label_system_entries(problem)
+    if entries > LARGEST_LABEL_BLOCKS:
         raise ValueError(
-            f"solver='mm' would hold {8e-9 * entries(problem):.1f} GB of factorised blocks for {problem.n_classes} classes "
+            f"solver='mm' would hold {8e-9 * entries:.1f} GB of factorised blocks for {problem.n_classes} classes "
             f"and {problem.n_features} features; use solver='auto'."
         )
     system = LabelSystem(problem)

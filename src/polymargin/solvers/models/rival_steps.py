@@ -1,27 +1,22 @@
 """The convex steps of the margin distribution machine by interior points, where everything else crawls.
 
-    sum_i kappa_i ( t_i^2 + mu e_i^2 ),    t_i = max_l [1 - theta + s_l - s_y]_+,    e_i = [s_y - s_r - 1 - theta]_+
-
-The first part is the squared Crammer-Singer block with ``1 - theta`` in place of 1. The second has one slack a row,
-``h = beta / (2 kappa mu) - (s_y - s_r - 1 - theta)``, with the multiplier ``beta``: an edge between the classes y and r.
-Off the own class the duals of both parts are signed: ``-tau_l = a_l``, less beta at class r. At the optimum
-``a_r beta = 0``, and taking the same from both lowers no dual value, so that nothing is lost.
+What such a step adds to a squared hinge is the block `interior/blocks/band.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.band import Ascent, Seen, hidden_by_rounding
-from polymargin.solvers.interior.blocks import Array, Labels, SquaredCrammerSinger
-from polymargin.solvers.interior.central_path import InteriorPointResult, interior_point
-from polymargin.solvers.plan import interior_points_fit
+from polymargin.solvers.cost_model import interior_points_fit
+from polymargin.solvers.interior.blocks.band import Band
+from polymargin.solvers.interior.blocks.max_terms import Array, Labels
+from polymargin.solvers.interior.quadratic import BlockMaker, InteriorPointResult, interior_point
 from polymargin.solvers.types import Machine, SparseDuals, sparse_duals
 
-_LEAST_EXCESS = 1e-2  # h and beta start at margins that exceed the band by at least so much
 _IDLE = 1e-9  # duals below, relative to the largest, are what an interior point leaves of zeros
 
 
@@ -71,10 +66,8 @@ class InteriorSteps:
         hidden = hidden_by_rounding(float(np.abs(a).sum()), float(np.linalg.norm(found.W)), self._reach)
         return self._machine(found.W, found.b), sparse_duals(a), found.dual - hidden
 
-    def _interior_point(self, cost: Array, block: Any, tol: float, max_iter: int) -> InteriorPointResult:
-        problem = self._problem
-        arrays = self._rows, problem.y.astype(np.intp), cost, problem.n_classes
-        found = interior_point(*arrays, block, fit_intercept=problem.fit_intercept, tol=tol, max_iter=max_iter)
+    def _interior_point(self, cost: Array, block: str | BlockMaker, tol: float, max_iter: int) -> InteriorPointResult:
+        found = interior_point(replace(self._problem, X=self._rows, cost=cost), tol=tol, max_iter=max_iter, block=block)
         self.spent += max(1, found.n_iter)
         return found
 
@@ -117,95 +110,3 @@ class InteriorRounds:
 
     def duals(self) -> SparseDuals:
         return self._duals
-
-
-class Band(SquaredCrammerSinger):
-    """Targets and products have a row more than those of the squared hinge: that of beta."""
-
-    def __init__(self, y: Labels, kappa: Array, n_classes: int, proximal: Array, rival: Labels, theta: float, mu: float):
-        super().__init__(y, kappa, n_classes, proximal)
-        self.offset *= 1.0 - theta
-        self.lower, self.upper = 1.0 - theta, 1.0 + theta
-        self.at_rival = rival * y.size + np.arange(y.size)  # flat index of (r_i, i)
-        self.stiffness = 2.0 * mu * kappa
-
-    def _excess(self, S: Array) -> Array:
-        return S.ravel()[self.own] - S.ravel()[self.at_rival]
-
-    def _join(self, tau: Array, beta: Array) -> Array:
-        """tau with beta, which pulls the classes y and r together."""
-        flat = tau.ravel()
-        flat[self.own] -= beta
-        flat[self.at_rival] += beta
-        return tau
-
-    def start(self, S: Array) -> None:
-        super().start(S)
-        above = self._excess(S) - self.upper
-        e = np.maximum(above, 0.0) + np.maximum(_LEAST_EXCESS, 0.1 * np.abs(above))
-        self.beta, self.h = self.stiffness * e, e - above
-
-    def loss(self, S: Array) -> float:
-        below = super().loss(S)
-        self.above = self._excess(S) - self.upper
-        return below + 0.5 * float(self.stiffness @ np.maximum(self.above, 0.0) ** 2)
-
-    def complementarity(self) -> float:
-        return super().complementarity() + float(self.beta @ self.h)
-
-    def pull(self) -> Array:
-        return self._join(super().pull(), self.beta)
-
-    def gain(self, tau: Array) -> float:
-        beta = np.maximum(tau.ravel()[self.at_rival], 0.0)
-        sums = tau.ravel()[self.own] + beta
-        gains = sums * (self.lower - sums / (4.0 * self.weight)) - beta * (self.upper + beta / (2.0 * self.stiffness))
-        return float(gains.sum())
-
-    def linearise(self) -> tuple[Array | None, Array | None]:
-        mesh, star = super().linearise()
-        assert star is not None
-        self.give = self.h + self.beta / self.stiffness
-        self.edge = self.beta / self.give
-        self.upper_residual = self.beta / self.stiffness - self.above - self.h
-        star.ravel()[self.at_rival] += self.edge
-        return mesh, star
-
-    def aim(self, target: Array | float) -> Array:
-        lower, upper = (target, target) if np.ndim(target) == 0 else (target[:-1], target[-1])  # type: ignore[index]
-        tau = super().aim(lower)
-        self.aimed = (upper - self.beta * (self.h + self.upper_residual)) / self.give
-        return self._join(tau, self.aimed)
-
-    def follow(self, dS: Array) -> None:
-        super().follow(dS)
-        rise = self._excess(dS)
-        d_beta = self.aimed + self.edge * rise
-        dA, df, dt = self.direction
-        d_h = d_beta / self.stiffness - rise + self.upper_residual
-        self.direction = np.vstack([dA, d_beta]), np.vstack([df, d_h]), dt
-
-    def _multipliers(self) -> tuple[Array, Array]:
-        return np.vstack([self.A, self.beta]), np.vstack([self.f, self.h])
-
-    def longest_step(self) -> float:
-        (A, f), (dA, df, _) = self._multipliers(), self.direction
-        rate = -min(float((dA / A).min()), float((df / f).min()))
-        return 1.0 / rate if rate > 0 else np.inf
-
-    def step(self, size: float) -> None:
-        dA, df, dt = self.direction
-        for value, change in ((self.A, dA[:-1]), (self.beta, dA[-1]), (self.f, df[:-1]), (self.h, df[-1]), (self.t, dt)):
-            value += size * change
-
-    def products(self, size: float) -> Array:
-        (A, f), (dA, df, _) = self._multipliers(), self.direction
-        return (A + size * dA) * (f + size * df)
-
-    def clip(self, a: Array) -> Array:
-        clipped = np.maximum(a, 0.0)
-        clipped.ravel()[self.at_rival] = a.ravel()[self.at_rival]
-        return clipped
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return 1.0 - self.lower + super().mean_hinge(primal, class_cost)

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
-from polymargin.solvers.rows import LARGEST_GRAM, Design
+from polymargin.solvers.cost_model import LARGEST_GRAM
+from polymargin.solvers.rows import Design
 
 Array = NDArray[np.float64]
 

@@ -21,6 +21,8 @@ from polymargin.solvers.rows import RowSpan
 
 Array = NDArray[np.float64]
 
+_DENSE = 8.0  # entries of a table of all rows and classes for each of its pairs, up to which products with it are dense
+
 
 class LabelSystem:
     """Rows of each class, rotated to at most n columns, and the penalties coordinate by coordinate."""
@@ -44,15 +46,21 @@ class LabelSystem:
         # (gain S + rest) y = gain sum_k A_k^-1 r_k with gain / rest = coupled
         self._gain = np.append(np.full(d, coupling.across if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
         self._rest = np.append(np.full(d, 1.0 if soft else 0.0), 0.0 if gamma is None else 1.0)
+        # a number for each pair; the others stay 0
+        self._at, self._starts = problem.pair_rows * self.c + self._labels, problem.y.starts
+        self._table = np.zeros((n, self.c)) if n * self.c <= _DENSE * len(problem.cost) else None
 
     def scores(self, theta: Array) -> Array:
         """``s_p`` of each pair at ``theta (d + 1, c)``."""
-        return np.asarray((self._rows @ theta)[self._pair_rows, self._labels])
+        return np.asarray((self._rows @ theta).ravel()[self._at])
 
     def sums(self, values: Array) -> Array:
         """``sum_{p in k} values_p x_p``, of shape (d + 1, c)."""
-        table = sparse.csr_array((values, (self._pair_rows, self._labels)), shape=(len(self._rows), self.c))
-        return np.asarray((table.T @ self._rows).T)
+        if self._table is None:
+            table = sparse.csr_array((values, self._labels, self._starts), shape=(len(self._rows), self.c))
+            return np.asarray((table.T @ self._rows).T)
+        self._table.ravel()[self._at] = values
+        return np.asarray((self._table.T @ self._rows).T)
 
     def factorise(self, h: Array) -> bool:
         """Prepares `solve` for the curvatures h of the pairs; False if rounding made a block indefinite."""
@@ -80,22 +88,24 @@ class LabelSystem:
         self._h = h
         return not failed
 
-    def solve(self, r: Array, refinements: int = 2) -> Array:
-        """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves."""
-        theta, y = self._solve_once(r)
+    def solve(self, r: Array, base: Array | None = None, refinements: int = 2) -> Array:
+        """theta for the right side ``r (d + 1, c)``; residuals are formed from the pairs themselves.
+
+        With a `base` the penalties are those of ``base + theta``: a Newton step.
+        """
+        base = np.zeros_like(r) if base is None else base
+        theta, y = self._solve_once(r - self._own[:, None] * base, self._gain * base.sum(axis=1))
         for _ in range(refinements):
-            left = self.sums(self._h * self.scores(theta)) + self._own[:, None] * theta + y[:, None]
-            correction, dy = self._solve_once(r - left, self._gain * theta.sum(axis=1) - self._rest * y)
+            there = base + theta
+            left = self.sums(self._h * self.scores(theta)) + self._own[:, None] * there + y[:, None]
+            correction, dy = self._solve_once(r - left, self._gain * there.sum(axis=1) - self._rest * y)
             theta, y = theta + correction, y + dy
         return theta
 
-    def _solve_once(self, r: Array, sum_residual: Array | None = None) -> tuple[Array, Array]:
-        partial = np.einsum("kij,jk->ik", self._inverses, r)
-        right = self._gain * partial.sum(axis=1)
-        if sum_residual is not None:
-            right += sum_residual
-        y = dgetrs(self._shared, self._pivots, right)[0]
-        return partial - np.einsum("kij,j->ik", self._inverses, y), y
+    def _solve_once(self, r: Array, sum_residual: Array) -> tuple[Array, Array]:
+        partial = np.matmul(self._inverses, r.T[:, :, None])[:, :, 0].T
+        y = dgetrs(self._shared, self._pivots, self._gain * partial.sum(axis=1) + sum_residual)[0]
+        return partial - (self._inverses @ y).T, y
 
     def machine(self, theta: Array) -> tuple[Array, Array]:
         """W and b in the user's coordinates."""
@@ -105,15 +115,3 @@ class LabelSystem:
     def theta(self, W: Array, b: Array) -> Array:
         """The inverse of `machine` for W in the span of the rows."""
         return np.vstack([W if self._span is None else self._span.inside(W), b])
-
-
-def flops(problem: LabelProblem) -> float:
-    """Operations of one factorisation."""
-    order = min(problem.n_rows, problem.n_features) + 1
-    return float(len(problem.cost)) * order**2 + 1.5 * problem.n_classes * float(order) ** 3
-
-
-def entries(problem: LabelProblem) -> int:
-    """Numbers held: the rows and one inverse for each class."""
-    order = min(problem.n_rows, problem.n_features) + 1
-    return problem.n_rows * order + problem.n_classes * order**2

@@ -1,0 +1,1 @@
+"""What losses add to an interior point: slacks and multipliers, and how they follow a direction."""
