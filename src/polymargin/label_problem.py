@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin.duals import SparseDuals
 from polymargin.penalties import Penalty
 from polymargin.penalties.capabilities import Coupling
 from polymargin.problem import Objective
-from polymargin.solvers.types import SparseDuals
 
 Array = NDArray[np.float64]
 

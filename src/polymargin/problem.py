@@ -14,19 +14,17 @@ import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin.duals import SparseDuals
 from polymargin.losses import ScoreLoss
 from polymargin.losses.domain import RowDomains
 from polymargin.penalties import Penalty
 from polymargin.validation import largest_entry
-
-if TYPE_CHECKING:
-    from polymargin.solvers import SparseDuals
 
 Array = NDArray[np.float64]
 

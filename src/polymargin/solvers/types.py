@@ -8,31 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Certificate
+from polymargin.duals import NO_DUALS, SparseDuals, sparse_duals
+
+__all__ = ["NO_DUALS", "Machine", "Solution", "SparseDuals", "Start", "signs_of", "sparse_duals"]
 
 Array = NDArray[np.float64]
-
-
-class SparseDuals(NamedTuple):
-    """Non-zero off-class duals, row by row: entries ``starts[i]:starts[i + 1]`` belong to row i."""
-
-    starts: NDArray[np.int64]
-    classes: NDArray[np.int32]
-    values: Array
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The row of every entry."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    def times(self, factors: Array, y: NDArray[np.int32]) -> SparseDuals:
-        """The duals times a factor for their pair of own class and class, ``factors (c, c)``."""
-        return self._replace(values=self.values * factors[y[self.rows], self.classes])
-
-    def dense(self, n_classes: int) -> Array:
-        """The duals as an array (n, c)."""
-        out = np.zeros((len(self.starts) - 1, n_classes))
-        out[self.rows, self.classes] = self.values
-        return out
 
 
 class Machine(NamedTuple):
@@ -69,9 +49,6 @@ class Solution(NamedTuple):
         return self.machine.b if self.inner_b is None else self.inner_b
 
 
-NO_DUALS = SparseDuals(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0))
-
-
 class Start(NamedTuple):
     """Where a fit starts: offsets, and what else an earlier one left.
 
@@ -84,14 +61,6 @@ class Start(NamedTuple):
     scales: Array | None = None
     crawled: bool = False
     W: Array = np.empty((0, 0))
-
-
-def sparse_duals(a: np.ndarray) -> SparseDuals:
-    """The non-zero entries of duals ``(n, c)``."""
-    rows, classes = np.nonzero(a)
-    starts = np.zeros(len(a) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=len(a)), out=starts[1:])
-    return SparseDuals(starts, classes.astype(np.int32), a[rows, classes])
 
 
 def signs_of(own: NDArray[np.integer[Any]], rivals: NDArray[np.integer[Any]], n_classes: int) -> NDArray[np.float64]:

@@ -1,0 +1,44 @@
+"""Duals of rows and classes, most of them 0."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class SparseDuals(NamedTuple):
+    """Non-zero off-class duals, row by row: entries ``starts[i]:starts[i + 1]`` belong to row i."""
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.int32]
+    values: Array
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The row of every entry."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def times(self, factors: Array, y: NDArray[np.int32]) -> SparseDuals:
+        """The duals times a factor for their pair of own class and class, ``factors (c, c)``."""
+        return self._replace(values=self.values * factors[y[self.rows], self.classes])
+
+    def dense(self, n_classes: int) -> Array:
+        """The duals as an array (n, c)."""
+        out = np.zeros((len(self.starts) - 1, n_classes))
+        out[self.rows, self.classes] = self.values
+        return out
+
+
+def sparse_duals(a: np.ndarray) -> SparseDuals:
+    """The non-zero entries of duals ``(n, c)``."""
+    rows, classes = np.nonzero(a)
+    starts = np.zeros(len(a) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(a)), out=starts[1:])
+    return SparseDuals(starts, classes.astype(np.int32), a[rows, classes])
+
+
+NO_DUALS = SparseDuals(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0))
