@@ -8,6 +8,9 @@ from __future__ import annotations
 
 # ---- ascent -----------------------------------------------------------------------------------------------------------
 
+SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
+KERNEL_WORKING_SET = 8192  # rows of one: its block of K is 268 MB
+
 # ---- interior points --------------------------------------------------------------------------------------------------
 
 # ---- Newton's method --------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
 from polymargin.solvers.bounds import Ray, Repaired, balancing_factors
 from polymargin.solvers.newton.augmented import finish_with_newton
 from polymargin.solvers.plan import Pace, interior_point_patience
+from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
@@ -80,7 +81,7 @@ def class_weighted_ascent(
     moves: list[Move] = [scales]
     intercept = None
     if problem.fit_intercept:  # with a row's curvature for a class of middling scale
-        intercept = FreeIntercept.of_rows(loop, problem.X, scale=float(np.median(scales.scales)))
+        intercept = FreeIntercept(loop, *centre_and_spread(problem.X), scale=float(np.median(scales.scales)))
         moves.append(intercept)
     if start is not None:
         loop.set_duals(*start.duals)

@@ -23,6 +23,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.ascent.moves import FixedPoint, FreeIntercept, Move
 from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, value_of_loop
+from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
@@ -32,7 +33,7 @@ UNLIMITED = int(np.iinfo(np.int64).max)
 
 
 class Rhythm(NamedTuple):
-    """How long slices are and when the true gap is looked at: when it promises the tolerance, or after some slices anyway."""
+    """How long slices are, and when the true gap is looked at: if it promises the tolerance, or after some slices anyway."""
 
     epochs: int  # of a slice
     grace: int = 0  # slices without promise before a look
@@ -80,14 +81,13 @@ class Driver:
     def __init__(self, loop: Any, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
         self.n_rows, self.limit, self.rhythm = n_rows, limit, rhythm
         self.spent = 0  # visits of other loops that count too
-        self.slices = 0
-        self.open(loop, moves)
+        self.loop, self._moves = loop, FixedPoint(moves)
         self.start_anew()
 
-    def open(self, loop: Any, moves: Sequence[Move]) -> None:
+    def reopen(self, loop: Any, moves: Sequence[Move]) -> None:
         """Goes on with another loop."""
-        self.loop, self._moves = loop, FixedPoint(moves)
-        self._is_fresh, self._looked = True, False
+        self.spent = self.visits
+        self.loop, self._moves, self._is_fresh = loop, FixedPoint(moves), True
 
     def start_anew(self) -> None:
         """The loop's problem is another one: no moves before its first slice, nothing is remembered of them."""
@@ -119,12 +119,19 @@ class Driver:
         `wants_look` is asked after every slice, and may have reasons of its own to look.
         """
         while True:
-            self.advance(ledger.tol)
-            if wants_look() or self.look_is_due(ledger.tol):
-                self.looks()
-                proof.note(ledger, max(1, self.visits // self.n_rows))
-                if ledger.done or enough() or self.left <= 0:
-                    return
+            self.advance_to_look(ledger.tol, wants_look)
+            proof.note(ledger, max(1, self.visits // self.n_rows))
+            if ledger.done or enough() or self.left <= 0:
+                return
+
+    def advance_to_look(self, tol: float, wants_look: Callable[[], bool] = lambda: False) -> None:
+        """Slices until the true gap should be looked at."""
+        while True:
+            self.advance(tol)
+            if wants_look() or self._look_is_due(tol):
+                self._looked = True
+                self._earliest, self._latest = self.rhythm.next_look(self.slices)
+                return
 
     def advance(self, tol: float, most: int = UNLIMITED) -> None:
         """Moves, if it is not the first slice, and a slice of epochs."""
@@ -157,14 +164,9 @@ class Driver:
     def _price(self) -> float:
         return sum(move.price() for move in self._moves.moves)
 
-    def look_is_due(self, tol: float) -> bool:
+    def _look_is_due(self, tol: float) -> bool:
         late = self.slices >= self._latest or self.left <= 0
         return late or (self.slices >= self._earliest and self.promises(tol))
-
-    def looks(self) -> None:
-        """The true gap is looked at now."""
-        self._looked = True
-        self._earliest, self._latest = self.rhythm.next_look(self.slices)
 
 
 _PLAIN = Rhythm(epochs=100, grace=1, rarer=False, inner=1.0, restores="promise")
@@ -186,7 +188,7 @@ def dual_ascent(
     `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
     """
     loop = open_loop(problem, seed)
-    intercept = FreeIntercept.of_rows(loop, problem.X) if problem.fit_intercept else None
+    intercept = FreeIntercept(loop, *centre_and_spread(problem.X)) if problem.fit_intercept else None
     if start is not None:
         loop.set_duals(*start.duals)
         if intercept is not None:

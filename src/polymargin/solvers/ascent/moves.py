@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from polymargin.penalties import BlockNorm
 from polymargin.penalties.block_norm import half_square
 from polymargin.solvers.progress import Anderson
-from polymargin.solvers.rows import centre_and_spread
 
 if TYPE_CHECKING:
     from polymargin.penalties.pairwise import PairwiseDistances
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_PART_OF_SQUARE = 0.2  # of the mean squared row norm, for 1/rho: keeps the row sub-problems well conditioned
+_PART_OF_SQUARE = 0.2  # of the mean squared norm of the centred rows, for 1/rho
 _DRIFT = 0.5  # of log beta, after which classes that left a row's list are looked at again
 _FIRST_MOVES = 3  # of weights of pairs, which never rest
 _PRICE = 3e-5, 0.3  # relative, and in tolerances: weights of pairs that cost less than both rest
@@ -68,22 +67,22 @@ class FixedPoint:
         x, f = (np.concatenate(parts) for parts in zip(*steps.values(), strict=True))
         ends = np.cumsum([len(steps[k][0]) for k in who])
         parts = np.split(memory(x, f), ends[:-1])
-        return any([self.moves[k].go(part, restored) for k, part in zip(who, parts, strict=True)])
+        wanted = [self.moves[k].go(part, restored) for k, part in zip(who, parts, strict=True)]
+        return any(wanted)
 
 
 class FreeIntercept(Move):
     """The proximal-point iteration on b: the centre of ``(rho/2) |b - centre|^2`` moves to b."""
 
-    def __init__(self, loop: Any, means: Array, inverse_rho: float):
-        self._loop, self._means, self._inverse_rho = loop, means, inverse_rho
-        loop.start_intercept(means, inverse_rho)
+    def __init__(self, loop: Any, means: Array, mean_square: float, scale: float = 1.0, least: float = 0.0):
+        """With the rows' means and mean squared distance from them (``centre_and_spread``).
 
-    @classmethod
-    def of_rows(cls, loop: Any, X: Any, scale: float = 1.0, least: float = 0.0) -> FreeIntercept:
-        """With the rows' means and 1/rho in their scale, times that of the class vectors, and at `least` so large."""
-        means, mean_square = centre_and_spread(X)
-        inverse_rho = _PART_OF_SQUARE * mean_square * scale if mean_square > 0.0 else 1.0
-        return cls(loop, means, max(inverse_rho, least))
+        A constant 1/rho of a part of that, times the `scale` of the class vectors, keeps the row sub-problems well
+        conditioned; it must be at `least` so large.
+        """
+        self._loop, self._means = loop, means
+        self._inverse_rho = max(_PART_OF_SQUARE * mean_square * scale if mean_square > 0.0 else 1.0, least)
+        loop.start_intercept(means, self._inverse_rho)
 
     @property
     def reach(self) -> float:

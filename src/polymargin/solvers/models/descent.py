@@ -1,9 +1,9 @@
 """Monotone descent for ``sum_i u_i loss_i + 1/2 |W|^2 + P(W)`` with a P that is not convex, by shifted machines.
 
-Each step minimises the convex model of ``shifted.py`` at the current machine, as far as pays; the hinge stays exact. A step
-is taken only if F falls by a fair part of what the model says, else theta grows. So F never rises. It ends when a proven
-bound says how little the model promises: ``1 + theta`` (at most 100) times the promise, which bounds what
-the model promises without its proximal term, must be at most ``tol`` times F less its constant, the least P.
+Each step minimises the convex model of ``convex_model.py`` at the current machine, as far as pays; the hinge stays exact. A
+step is taken only if F falls by a fair part of what the model says, else theta grows. So F never rises. It ends when a
+proven bound says how little the model promises: ``1 + theta`` (at most 100) times the promise, which bounds what the model
+promises without its proximal term, must be at most ``tol`` times F less its constant, the least P.
 
 Small problems have two ways out when the dual loop crawls: the interior point solves the models, and Newton's method on
 the face they identify jumps to the end. What it finds is taken only if it is better and proven to be stationary. Wide
@@ -19,7 +19,7 @@ import numpy as np
 
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.shifted import Attempt, ShiftedLoop, Tangent, solve_by_newton, solve_exactly
+from polymargin.solvers.ascent.convex_model import Attempt, ModelAscent, Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.newton.augmented import price_of_newton
 from polymargin.solvers.newton.face import affordable, newton_on_face
 from polymargin.solvers.plan import interior_point_patience, interior_points_fit
@@ -133,7 +133,7 @@ class _State:
 
     def _coarsely(self, tangent: Tangent, scale: float, allowed: float) -> tuple[Attempt | None, float]:
         """A machine that has at least half of the decrease the model promises, by the dual loop; and that promise."""
-        loop = ShiftedLoop(self.problem, tangent, self.duals, scale, self.seed)
+        loop = ModelAscent(self.problem, tangent, self.duals, scale, self.seed)
         self.seed = (self.seed + 1) % (1 << 31)
         F, n = self.machine.primal, self.problem.n_rows
         before, accuracy, bound = self.visits, self.accuracy, -np.inf

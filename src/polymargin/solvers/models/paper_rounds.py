@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from polymargin.certificate import Ledger
-from polymargin.solvers.ascent.band import Ascent, solve_step
+from polymargin.solvers.ascent.margin_step import Ascent, solve_step
 from polymargin.solvers.types import Machine, Solution
 
 _INNER = 0.3  # relative gap of a round, in tolerances

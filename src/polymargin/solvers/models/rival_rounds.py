@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Seen, Settings, open_ascent
+from polymargin.solvers.ascent.margin_step import Ascent, Seen, Settings
 from polymargin.solvers.models.rival_starts import Pace, Steps
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
 from polymargin.solvers.types import Solution, Start
@@ -98,8 +98,8 @@ def restless_rounds(
     descent.start_round(ledger, descent.value)  # no round at the best machine has ended
     if since == 0:
         return ascent
-    again = open_ascent(problem, settings, Start(descent.duals, descent.machine.b))
-    again.spent = ascent.visits
+    again = Ascent(problem, settings, Start(descent.duals, descent.machine.b))
+    again.count(ascent.visits)
     again.look()
     return again
 

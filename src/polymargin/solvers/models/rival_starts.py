@@ -8,8 +8,8 @@ from typing import NamedTuple
 from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Settings, is_small, open_ascent, solve_step
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.margin_step import Ascent, Settings, is_small, solve_step
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
 from polymargin.solvers.types import Start
 
@@ -40,7 +40,7 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
 
     Neither always leads to the better minimum, and both are cheap. Restless rounds start at the squared hinge.
     """
-    squared = open_ascent(problem, settings)
+    squared = Ascent(problem, settings)
     tol = _ROUGH_START if squared.restless else pace(problem).start
     squared.start_phase(_START_EPOCHS)
     squared_value = solve_step(squared, tol).stated
@@ -55,10 +55,10 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
     found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
-    hinge = open_ascent(problem, settings, Start(found.duals, found.machine.b))
+    hinge = Ascent(problem, settings, Start(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
     start = hinge if hinge.look().stated < squared_value else squared
-    start.spent = spent - (start.loop.visits)
+    start.count(spent - start.loop.visits)
     return start
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Seen, hidden_by_rounding
+from polymargin.solvers.ascent.margin_step import Ascent, Seen
+from polymargin.solvers.bounds import hidden_by_rounding
 from polymargin.solvers.interior.blocks import Array, Labels, SquaredCrammerSinger
 from polymargin.solvers.interior.central_path import InteriorPointResult, interior_point
 from polymargin.solvers.plan import interior_points_fit

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Settings, open_ascent
+from polymargin.solvers.ascent.margin_step import Ascent, Settings
 from polymargin.solvers.models import rival_steps as band_interior
 from polymargin.solvers.models.paper_rounds import paper_rounds
 from polymargin.solvers.models.rival_rounds import INNER, Descent, descending_rounds, restless_rounds
@@ -50,13 +50,13 @@ def concave_convex(
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
-        return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
+        return paper_rounds(Ascent(problem, settings, start, frozen=True), ledger, max_iter)
     return _descend(problem, settings, ledger, max_iter, start)
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
     interior = InteriorSteps(problem, INNER * ledger.tol) if band_interior.suits(problem) else None
-    steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
+    steps: Steps = best_start(problem, settings, interior) if start is None else Ascent(problem, settings, start)
     seen = steps.look()
     descent = Descent(steps, seen.stated, convex=problem.n_classes == 2)
     ledger.at_hand = lambda: descent.machine
