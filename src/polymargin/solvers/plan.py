@@ -15,6 +15,7 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.progress import Forecast
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 _LARGEST_SYSTEM = 1500  # unknowns of the Newton system
@@ -62,17 +63,12 @@ class Pace:
 
     def __init__(self, problem: Problem, ledger: Ledger, max_iter: int):
         self._problem, self._ledger, self._max_iter = problem, ledger, max_iter
-        self._seen: tuple[int, float] | None = None
+        self._forecast = Forecast(_SPAN)
 
     def gives_up(self, epochs: int, duals: Callable[[], SparseDuals]) -> bool:
-        before, now = self._seen, (epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
-        if before is not None and epochs - before[0] < _SPAN:
+        needed = self._forecast.needed(epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if needed is None or epochs < _PATIENCE:
             return False
-        self._seen = now
-        if before is None or epochs < _PATIENCE:
-            return False
-        rate = (before[1] - now[1]) / (epochs - before[0])
-        needed = now[1] / rate if rate > 0.0 else np.inf
         price = self._price(duals())
         return bool(np.isfinite(price) and needed > min(self._max_iter - epochs, price))
 
