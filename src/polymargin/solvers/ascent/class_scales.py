@@ -22,16 +22,14 @@ from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.penalties import BlockNorm
-from polymargin.penalties.block_norm import half_square
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm, Watch, machine_of
+from polymargin.solvers.ascent.driver import Rhythm, RowsProof, Watch, climb_rows
 from polymargin.solvers.ascent.loops import open_scaled_loop
-from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
-from polymargin.solvers.bounds import Ray, Repaired, balancing_factors
+from polymargin.solvers.ascent.moves import ClassScales
+from polymargin.solvers.bounds import Ray
 from polymargin.solvers.newton.augmented import finish_with_newton
 from polymargin.solvers.plan import Pace, interior_point_patience
-from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
+from polymargin.solvers.types import Solution, Start
 
 Array = NDArray[np.float64]
 
@@ -78,48 +76,32 @@ def class_weighted_ascent(
     loop = open_scaled_loop(problem, seed)
     warm = None if start is None else start.scales
     scales = ClassScales(loop, problem.penalty, np.ones(problem.n_classes) if warm is None else warm)
-    moves: list[Move] = [scales]
-    intercept = None
-    if problem.fit_intercept:  # with a row's curvature for a class of middling scale
-        intercept = FreeIntercept(loop, *centre_and_spread(problem.X), scale=float(np.median(scales.scales)))
-        moves.append(intercept)
-    if start is not None:
-        loop.set_duals(*start.duals)
-        if intercept is not None:
-            intercept.place(start.b)
-    proof = _BlockNormProof(problem, loop, scales, n_threads)
-    ledger.at_hand = lambda: machine_of(problem, loop)
-    rhythm = _PLAIN if intercept is None else _WITH_INTERCEPT
-    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
-
-    def enough() -> bool:
-        return gives_up is not None and gives_up(driver.visits // problem.n_rows, proof.duals)
-
-    driver.climb(ledger, proof, enough)
-    return Solution(proof.best_machine, proof.duals(), ledger.close(min(max_iter, driver.n_iter)), scales.scales)
+    proof = _BlockNormProof(problem, loop, n_threads, scales)
+    solution = climb_rows(
+        proof,
+        ledger,
+        _PLAIN,
+        _WITH_INTERCEPT,
+        max_iter=max_iter,
+        moves=[scales],
+        scale=float(np.median(scales.scales)),
+        start=start,
+        gives_up=None if gives_up is None else lambda epochs, _: gives_up(epochs, proof.duals),
+    )
+    return solution._replace(scales=scales.scales)
 
 
-class _BlockNormProof(Proof):
-    def __init__(self, problem: Problem, loop: Any, scales: ClassScales, n_threads: int):
-        assert isinstance(problem.penalty, BlockNorm)
-        self._problem, self._penalty, self._loop = problem, problem.penalty, loop
-        self._scales, self._n_threads = scales, n_threads
-        self._repaired: Repaired | None = None
+class _BlockNormProof(RowsProof):
+    def __init__(self, problem: Problem, loop: Any, n_threads: int, scales: ClassScales):
+        super().__init__(problem, loop, n_threads)
+        self._scales = scales
 
-    def values(self, tol: float) -> tuple[float, float]:
-        loop, dual_p = self._loop, self._penalty.dual_p
-        primal = self._scales.primal_penalty + float(loop.loss(self._n_threads))
-        if not self._problem.fit_intercept:
-            return primal, float(loop.dual_sum) - half_square(np.sqrt(self._scales.squares), dual_p)
-        factors = balancing_factors(loop.flows())
-        room, total, losses, squares = loop.totals_of(factors)
-        self._repaired = Repaired(factors, Ray(total, 0.5 * losses + half_square(np.sqrt(squares), dual_p), room))
-        return primal, self._repaired.ray.value
+    def penalty(self) -> float:
+        return self._scales.primal_penalty
 
-    def machine(self, primal: float) -> Machine:
-        return Machine(self._loop.weights(), self._loop.intercepts(), primal)
+    def dual(self, matters: float) -> float:
+        return float(self.loop.dual_sum) - self._scales.conjugate(self._scales.squares)
 
-    def duals(self) -> SparseDuals:
-        """The duals whose value is the bound."""
-        duals = SparseDuals(*self._loop.duals())
-        return duals if self._repaired is None else self._repaired.duals(duals, self._problem.y)
+    def ray(self, factors: Array) -> Ray:
+        room, total, losses, squares = self.loop.totals_of(factors)
+        return Ray(total, 0.5 * losses + self._scales.conjugate(squares), room)

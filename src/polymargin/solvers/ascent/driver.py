@@ -169,6 +169,83 @@ class Driver:
         return late or (self.slices >= self._earliest and self.promises(tol))
 
 
+class RowsProof(Proof):
+    """Of loops over rows with ``R = 1/2 |W|^2``. With a free intercept the duals are repaired first."""
+
+    def __init__(self, problem: Problem, loop: Any, n_threads: int):
+        self.problem, self.loop, self._n_threads = problem, loop, n_threads
+        self._repaired: Repaired | None = None
+
+    def penalty(self) -> float:
+        """R of the iterate."""
+        return 0.5 * float(self.loop.squared_norm)
+
+    def dual(self, matters: float) -> float:
+        """Dual value of the loop's duals; `matters` says what rounding may hide without harm."""
+        return value_of_loop(self.loop, self.problem.n_classes, self.problem.longest_row, matters)
+
+    def ray(self, factors: Array) -> Ray:
+        """That of the loop's duals times a factor for each pair of classes."""
+        room, total, squared_norm = self.loop.scaled(factors)
+        return Ray(total, 0.5 * squared_norm, room)
+
+    def values(self, tol: float) -> tuple[float, float]:
+        primal = self.penalty() + float(self.loop.loss(self._n_threads))
+        if not self.problem.fit_intercept:
+            return primal, self.dual(tol * primal)
+        factors = balancing_factors(self.loop.flows())
+        self._repaired = Repaired(factors, self.ray(factors))
+        return primal, self._repaired.ray.value
+
+    def machine(self, primal: float) -> Machine:
+        b = self.loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
+        return Machine(self.loop.weights(), b, primal)
+
+    def at_hand(self) -> Machine:
+        """The machine that the loop has come to, looked at or not."""
+        W, b, _ = self.machine(np.nan)
+        return Machine(W, b, self.problem.primal(W, b))
+
+    def duals(self) -> SparseDuals:
+        """The duals whose value is the bound."""
+        duals = SparseDuals(*self.loop.duals())
+        return duals if self._repaired is None else self._repaired.duals(duals, self.problem.y)
+
+
+def climb_rows(
+    proof: RowsProof,
+    ledger: Ledger,
+    plain: Rhythm,
+    with_intercept: Rhythm,
+    *,
+    max_iter: int,
+    moves: Sequence[Move] = (),
+    scale: float = 1.0,
+    start: Start | None = None,
+    gives_up: Watch | None = None,
+) -> Solution:
+    """From `start` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up; a free intercept moves too.
+
+    `scale` is that of the class vectors. `gives_up` is asked after looks at the true gap, with the epochs so far and a
+    function that gets the duals.
+    """
+    problem, loop = proof.problem, proof.loop
+    intercept = FreeIntercept(loop, *centre_and_spread(problem.X), scale) if problem.fit_intercept else None
+    if start is not None:
+        loop.set_duals(*start.duals)
+        if intercept is not None:
+            intercept.place(start.b)
+    ledger.at_hand = proof.at_hand
+    moves, rhythm = (moves, plain) if intercept is None else ([*moves, intercept], with_intercept)
+    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
+
+    def enough() -> bool:
+        return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
+
+    driver.climb(ledger, proof, enough)
+    return Solution(proof.best_machine, proof.duals(), ledger.close(min(max_iter, driver.n_iter)))
+
+
 _PLAIN = Rhythm(epochs=100, grace=1, rarer=False, inner=1.0, restores="promise")
 _WITH_INTERCEPT = Rhythm(epochs=10, grace=8)
 
@@ -183,54 +260,6 @@ def dual_ascent(
     start: Start | None = None,
     gives_up: Watch | None = None,
 ) -> Solution:
-    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up.
-
-    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
-    """
-    loop = open_loop(problem, seed)
-    intercept = FreeIntercept(loop, *centre_and_spread(problem.X)) if problem.fit_intercept else None
-    if start is not None:
-        loop.set_duals(*start.duals)
-        if intercept is not None:
-            intercept.place(start.b)
-    proof = _SquaredNormProof(problem, loop, n_threads)
-    ledger.at_hand = lambda: machine_of(problem, loop)
-    moves, rhythm = ([], _PLAIN) if intercept is None else ([intercept], _WITH_INTERCEPT)
-    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
-
-    def enough() -> bool:
-        return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
-
-    driver.climb(ledger, proof, enough)
-    return Solution(proof.best_machine, proof.duals(), ledger.close(min(max_iter, driver.n_iter)))
-
-
-def machine_of(problem: Problem, loop: Any) -> Machine:
-    """The machine that a loop has come to."""
-    W, b = loop.weights(), loop.intercepts() if problem.fit_intercept else np.zeros(problem.n_classes)
-    return Machine(W, b, problem.primal(W, b))
-
-
-class _SquaredNormProof(Proof):
-    def __init__(self, problem: Problem, loop: Any, n_threads: int):
-        self._problem, self._loop, self._n_threads = problem, loop, n_threads
-        self._repaired: Repaired | None = None
-
-    def values(self, tol: float) -> tuple[float, float]:
-        loop, problem = self._loop, self._problem
-        primal = 0.5 * loop.squared_norm + loop.loss(self._n_threads)
-        if not problem.fit_intercept:
-            return primal, value_of_loop(loop, problem.n_classes, problem.longest_row, tol * primal)
-        factors = balancing_factors(loop.flows())
-        room, total, squared_norm = loop.scaled(factors)
-        self._repaired = Repaired(factors, Ray(total, 0.5 * squared_norm, room))
-        return primal, self._repaired.ray.value
-
-    def machine(self, primal: float) -> Machine:
-        b = self._loop.intercepts() if self._problem.fit_intercept else np.zeros(self._problem.n_classes)
-        return Machine(self._loop.weights(), b, primal)
-
-    def duals(self) -> SparseDuals:
-        """The duals whose value is the bound."""
-        duals = SparseDuals(*self._loop.duals())
-        return duals if self._repaired is None else self._repaired.duals(duals, self._problem.y)
+    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up, or `gives_up` says so."""
+    proof = RowsProof(problem, open_loop(problem, seed), n_threads)
+    return climb_rows(proof, ledger, _PLAIN, _WITH_INTERCEPT, max_iter=max_iter, start=start, gives_up=gives_up)

@@ -82,8 +82,8 @@ class Ascent:
         if problem.fit_intercept:
             self._intercept = FreeIntercept(self.loop, *centre_and_spread(problem.X))
             self._reach += self._intercept.reach
-        # Newton steps move the offsets themselves
-        moves = [self._intercept] if self._intercept is not None and not self._prompt else []
+        # prompt Newton steps move the offsets themselves
+        moves = [] if self._intercept is None or self._prompt else [self._intercept]
         self._driver = Driver(self.loop, self.n_rows, self.budget, _WITH_INTERCEPT if moves else _PLAIN, moves)
         self.start_phase(None)
         if start is not None:

@@ -129,13 +129,17 @@ class ClassScales(Move):
 
     def price(self) -> float:
         """Fenchel's inequality for w and z, in the block norms."""
-        penalty = self.primal_penalty + half_square(np.sqrt(self.squares), self._penalty.dual_p)
+        penalty = self.primal_penalty + self.conjugate(self.squares)
         return max(0.0, penalty - float(self.scales @ self.squares))
 
     @property
     def primal_penalty(self) -> float:
         """R of the class vectors ``beta_k z_k``."""
         return half_square(self.scales * np.sqrt(self.squares), self._penalty.p)
+
+    def conjugate(self, squares: Array) -> float:
+        """R* of vectors z_k of these squared norms."""
+        return half_square(np.sqrt(squares), self._penalty.dual_p)
 
     def step(self, tol: float) -> tuple[Array, Array]:
         return np.log(self.scales), self._penalty.log_step(self.scales, self.scales * np.sqrt(self.squares))
