@@ -42,7 +42,8 @@ class Rhythm(NamedTuple):
     promise: float = 1.0  # estimate that promises the tolerance, in tolerances
     inner: float = 0.3  # relative gap that ends a slice early, in tolerances
     loosely: bool = False  # or in units of what the moves still cost, if that is more
-    restores: Literal["slice", "look", "promise", "never"] = "slice"  # after which rows look at all classes again
+    # when rows look at all classes again, unless a move asks for it: before each slice, after a look, after a promise
+    restores: Literal["slice", "look", "promise", "never"] = "slice"
 
     def next_look(self, slices: int) -> tuple[int, int]:
         """In how many slices a look is next due, if promising and at the latest."""
@@ -147,9 +148,11 @@ class Driver:
 
     def _move(self, tol: float) -> None:
         after = self.rhythm.restores
-        restored = after == "slice" or (after == "look" and self._looked) or (after == "promise" and self.promises(tol))
-        moved = not self._is_fresh and self._moves.go(tol, restored)
-        if moved or restored:
+        restores = after == "slice"
+        if not self._is_fresh:
+            restores = restores or (after == "look" and self._looked) or (after == "promise" and self.promises(tol))
+            restores = self._moves.go(tol, restores) or restores
+        if restores:
             self.loop.restore()
 
     def promises(self, tol: float) -> bool:
@@ -159,6 +162,7 @@ class Driver:
 
     @property
     def _size(self) -> float:
+        """About F of the loop's own problem."""
         return float(abs(self.loop.dual + self.loop.estimate))
 
     def _price(self) -> float:
