@@ -103,8 +103,13 @@ class Ascent:
     def n_iter(self) -> int:
         return self._driver.n_iter
 
-    def count(self, visits: int) -> None:
-        """Counts the visits of other loops too."""
+    @property
+    def spent(self) -> int:
+        """Visits of other loops that count too."""
+        return self._driver.spent
+
+    @spent.setter
+    def spent(self, visits: int) -> None:
         self._driver.spent = visits
 
     def start_phase(self, epochs: int | None) -> None:

@@ -99,7 +99,7 @@ def restless_rounds(
     if since == 0:
         return ascent
     again = Ascent(problem, settings, Start(descent.duals, descent.machine.b))
-    again.count(ascent.visits)
+    again.spent = ascent.visits
     again.look()
     return again
 

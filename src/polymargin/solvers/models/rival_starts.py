@@ -58,7 +58,7 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     hinge = Ascent(problem, settings, Start(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
     start = hinge if hinge.look().stated < squared_value else squared
-    start.count(spent - start.loop.visits)
+    start.spent = spent - start.loop.visits
     return start
 
 
