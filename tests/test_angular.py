@@ -18,7 +18,7 @@ from polymargin.losses import CrammerSingerHinge
 from polymargin.paths import regularization_path
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, Angular, Pairwise, angles_between
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.shifted import ShiftedLoop, Tangent, solve_exactly
+from polymargin.solvers.ascent.convex_model import ModelAscent, Tangent, solve_exactly
 from polymargin.solvers.models import angle_models
 from polymargin.solvers.models.row_space import look_at_rows
 from polymargin.solvers.newton.angle_face import hessian
@@ -131,7 +131,7 @@ def test_the_two_solvers_of_a_model_agree_and_their_bounds_hold(fit_intercept, c
     exact, _ = solve_exactly(problem, tangent, 1e-9, 200)
     optimum = tangent.model(exact.W, exact.loss)
     assert optimum - tangent.bound(problem, exact.duals) <= 1e-8
-    loop = ShiftedLoop(problem, tangent, None, machine.primal, 0)
+    loop = ModelAscent(problem, tangent, None, machine.primal, 0)
     bounds = []
     for _ in range(60):
         loop.ascend(10**5, 1e-9)

@@ -21,7 +21,7 @@ from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
 from polymargin.solvers import Start, cost_model
-from polymargin.solvers.ascent import band as band_ascent
+from polymargin.solvers.ascent import margin_step
 from polymargin.solvers.models import rival_rounds
 from polymargin.solvers.models import rivals as descent_by_rivals
 from polymargin.solvers.models.rival_steps import InteriorSteps
@@ -126,13 +126,13 @@ def reference_step(X, y, cost, theta, mu, fit_intercept, rivals=None, levels=Non
 def solved_step(X, y, cost, theta, mu, fit_intercept, frozen, tol=1e-7):
     """One convex step at a rough machine: its values, and the rivals and levels it was made with."""
     problem = Problem(X, y, cost, int(y.max()) + 1, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), None, frozen)
-    band_ascent.solve_step(ascent, 1e-2)
+    ascent = margin_step.Ascent(problem, margin_step.Settings(10**7, 0, 1), None, frozen)
+    margin_step.solve_step(ascent, 1e-2)
     machine = ascent.machine(0.0)
     S = np.asarray(X @ machine.W) + machine.b
     S[np.arange(len(y)), y] = -np.inf
     ascent.relinearise()
-    return band_ascent.solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
+    return margin_step.solve_step(ascent, tol), S.argmax(axis=1), S.max(axis=1)
 
 
 @pytest.mark.parametrize("newton", [True, False])
@@ -175,7 +175,7 @@ def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
         # the signed duals make the machine, and start the native loop at it
         support, tau = problem.signed_duals(duals)
         np.testing.assert_allclose(X[support].T @ tau, machine.W, atol=1e-5 * abs(machine.W).max())
-        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), Start(duals, machine.b))
+        ascent = margin_step.Ascent(problem, margin_step.Settings(10**7, 0, 1), Start(duals, machine.b))
         assert ascent.look().dual == pytest.approx(optimum, rel=1e-5)
 
 
@@ -196,7 +196,7 @@ def test_the_bound_holds_however_early_a_step_is_left():
     X, y, cost, theta, mu = step_data(6)
     for fit_intercept in (False, True):
         problem = Problem(X, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-        ascent = band_ascent.open_ascent(problem, band_ascent.Settings(3 * len(y), 0, 1))
+        ascent = margin_step.Ascent(problem, margin_step.Settings(3 * len(y), 0, 1))
         ascent.improve(1e-9)
         first = ascent.look()
         machine = ascent.machine(0.0)
@@ -533,7 +533,7 @@ def test_two_classes_are_certified_whatever_solves_them(way, monkeypatch):
         monkeypatch.setattr(descent_by_rivals, "_START_EPOCHS", 1)
     if way == "short rounds":
         monkeypatch.setattr(cost_model, "_MOST_NEWTON_FEATURES", 0)
-        monkeypatch.setattr(band_ascent, "_SMALL", 0)
+        monkeypatch.setattr(cost_model, "SMALL_MARGIN_STEP", 0)
     rows = X + 9e4 if way == "far from 0" else X
     est = MarginDistributionSVC(1.0, theta=theta, mu=mu, fit_intercept=fit_intercept, tol=1e-5, random_state=0)
     est.fit(rows, y, sample_weight=cost)
@@ -657,7 +657,7 @@ def test_the_rounds_want_their_own_loss():
     X, y = wine()
     problem = CrammerSingerSVC()._problem(X, y.astype(np.int32), np.ones(len(y)), 3)
     with pytest.raises(TypeError, match="margin distribution loss"):
-        band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1))
+        margin_step.Ascent(problem, margin_step.Settings(1, 0, 1))
 
 
 def test_many_classes_move_rows_through_the_arena():
@@ -686,27 +686,27 @@ def test_short_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, monk
     problem = large_problem()
     monkeypatch.setattr(rival_rounds, "_PATIENCE", patience)  # 0: straight on to descending rounds
     tol = 1e-4
-    assert band_ascent.open_ascent(problem, band_ascent.Settings(1, 0, 1)).restless
+    assert margin_step.Ascent(problem, margin_step.Settings(1, 0, 1)).restless
     found = descent_by_rivals.concave_convex(problem, Ledger(tol), max_iter=1000, seed=0)
     machine, certificate = found.machine, found.certificate
     assert certificate.status == "stationary" and certificate.rel_gap <= tol
     assert (np.diff(found.rounds) < 0.0).all() and found.rounds[-1] == machine.primal
     assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-9)
-    ascent = band_ascent.open_ascent(problem, band_ascent.Settings(10**7, 0, 1), Start(found.duals, machine.b))
+    ascent = margin_step.Ascent(problem, margin_step.Settings(10**7, 0, 1), Start(found.duals, machine.b))
     assert ascent.look().stated == pytest.approx(machine.primal, rel=1e-9)
     ascent.relinearise()
-    gain = machine.primal - band_ascent.solve_step(ascent, 0.1 * tol).dual
+    gain = machine.primal - margin_step.solve_step(ascent, 0.1 * tol).dual
     assert gain <= 2.0 * tol * machine.primal  # the machine came out of the round that was certified
 
 
 def test_short_rounds_that_find_nothing_better_give_way_to_descending_ones(monkeypatch):
     problem = large_problem()
-    settings, ledger = band_ascent.Settings(10**7, 0, 1), Ledger(1e-4)
-    ascent = band_ascent.open_ascent(problem, settings)
-    seen = band_ascent.solve_step(ascent, 0.2)
+    settings, ledger = margin_step.Settings(10**7, 0, 1), Ledger(1e-4)
+    ascent = margin_step.Ascent(problem, settings)
+    seen = margin_step.solve_step(ascent, 0.2)
     descent = rival_rounds.BestMachine(ascent, seen.stated)
     start = descent.value
-    monkeypatch.setattr(band_ascent.Ascent, "hurry", lambda *_: None)  # rounds that never begin
+    monkeypatch.setattr(margin_step.Ascent, "hurry", lambda *_: None)  # rounds that never begin
     steps = rival_rounds.short_rounds(problem, settings, ascent, seen, ledger, descent)
     assert steps is not ascent and not descent.settled(ledger)
     assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)

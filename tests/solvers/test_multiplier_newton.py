@@ -19,8 +19,8 @@ from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers import plan as choice
 from polymargin.solvers.ascent.class_scales import class_weighted_ascent
+from polymargin.solvers.ascent.convex_model import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.ascent.driver import dual_ascent
-from polymargin.solvers.ascent.shifted import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.newton import augmented as multiplier_newton
 from polymargin.solvers.plan import solve
 from polymargin.solvers.types import Machine, SparseDuals, Start

@@ -1,23 +1,82 @@
-"""Balancing the flows between classes.
+"""What duals prove: the only prover.
 
-With a free intercept the duals must satisfy ``sum_i tau_ik = 0`` for every class k: what the rows of class y take from the
-classes l, ``f_yl = sum_{i in y} a_il``, is a circulation. Coordinate ascent reaches that only in the limit; multiplying the
-duals by ``exp(u_y - u_l)`` reaches it exactly and keeps them non-negative.
+A bound is made in three steps: duals are repaired until they are feasible, the best multiple of them is taken, and what
+rounding may hide is taken off.
+
+With a free intercept feasible duals satisfy ``sum_i tau_ik = 0`` for every class k: what the rows of class y take from the
+classes l, ``f_yl = sum_{i in y} a_il``, is a circulation. Methods reach that only in the limit; multiplying the duals by
+``exp(u_y - u_l)`` reaches it exactly and keeps them non-negative. They may leave their upper bounds on the way: the multiple
+brings them back.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin.solvers.rows import Design
+from polymargin.solvers.types import SparseDuals
 
 Array = NDArray[np.float64]
 
-
+_BLOCK = 1024  # rows
+_EPS = float(np.finfo(np.float64).eps)
+_SUMMED = 64.0 * _EPS  # rounding of a sum of duals, relative to their size
+_ADDED = 4.0 * _EPS  # the same of class vectors whose rows are added one by one
 _BALANCED = 1e-12  # of the total flow: more than rounding leaves
+_NEGLIGIBLE = 1e-6  # part of what matters that a dual value may lose to rounding without a second sum
+
+
+# ---- the best multiple ------------------------------------------------------------------------------------------------
+
+
+class Ray(NamedTuple):
+    """Duals ``t a`` that are feasible for ``0 <= t <= room``, of the dual value ``t linear - t^2 quadratic``."""
+
+    linear: float
+    quadratic: float
+    room: float = 1.0
+
+    @property
+    def best(self) -> float:
+        """The t of the largest value."""
+        if self.quadratic > 0.0:
+            return min(self.room, max(0.0, 0.5 * self.linear / self.quadratic))
+        return self.room if np.isfinite(self.room) else 0.0
+
+    @property
+    def value(self) -> float:
+        """The largest value."""
+        t = self.best
+        return t * self.linear - t * t * self.quadratic
+
+
+def best_multiple(room: float, total: float, squared_norm: float) -> float:
+    """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
+    return Ray(total, 0.5 * squared_norm, room).best
+
+
+def room_of_sums(sums: Array, cost: Array) -> float:
+    """The largest t <= 1 for which the duals of a row, t times these sums, add up to its cost at most."""
+    return float(np.min(cost / np.maximum(sums, cost)))
+
+
+# ---- repair to a circulation ------------------------------------------------------------------------------------------
+
+
+class Repaired(NamedTuple):
+    """Duals times a factor for each pair of own class and other class, and the ray through them."""
+
+    factors: Array
+    ray: Ray
+
+    def duals(self, duals: SparseDuals, y: NDArray[np.int32]) -> SparseDuals:
+        """The duals whose value is the bound. Negative ones (of margins that are too large) flow the other way."""
+        own, other, scale = y[duals.rows], duals.classes, self.ray.best * self.factors
+        return duals._replace(values=duals.values * np.where(duals.values > 0.0, scale[own, other], scale[other, own]))
 
 
 def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
@@ -58,11 +117,23 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
     return factors if unbalanced <= _BALANCED * scaled.sum() else np.zeros_like(flows)
 
 
+def flows_of(A: Array, y: NDArray[np.int32]) -> Array:
+    """``f_yl``, (c, c), of duals ``A (n, c)``."""
+    n, c = A.shape
+    members = sparse.csr_array((np.ones(n), (y, np.arange(n))), shape=(c, n))
+    return np.asarray(members @ A)
+
+
 def balanced_duals(A: Array, y: NDArray[np.int32]) -> Array:
     """Duals ``A (n, c)`` whose flows are made a circulation; they may have left their bounds."""
-    flows = np.zeros((A.shape[1],) * 2)
-    np.add.at(flows, y, A)
-    return np.asarray(A * balancing_factors(flows)[y])
+    return np.asarray(A * balancing_factors(flows_of(A, y))[y])
+
+
+def balanced_sparse_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> SparseDuals:
+    """The same of sparse ones."""
+    flows = np.zeros((n_classes, n_classes))
+    np.add.at(flows, (y[duals.rows], duals.classes), duals.values)
+    return duals.times(balancing_factors(flows), y)
 
 
 def _same_component(flows: Array) -> NDArray[np.bool_]:
@@ -82,9 +153,59 @@ def _same_component(flows: Array) -> NDArray[np.bool_]:
     return np.asarray(reached & reached.T)
 
 
-def best_multiple(room: float, total: float, squared_norm: float) -> float:
-    """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
-    return min(room, max(0.0, total / squared_norm)) if squared_norm > 0.0 else room
+# ---- class vectors of duals -------------------------------------------------------------------------------------------
+
+
+def signed(A: Array, y: NDArray[np.int32]) -> Array:
+    """tau, (n, c), of duals A: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
+    tau = -A
+    tau[np.arange(len(y)), y] = A.sum(axis=1)
+    return tau
+
+
+def class_sums(X: Any, duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> Array:
+    """``X' tau``, (d, c); a dense X block by block, as single precision would be copied."""
+    n, rows = len(y), duals.rows
+    own = np.bincount(rows, duals.values, n)
+    entries = np.concatenate([-duals.values, own])
+    where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])
+    tau = sparse.csr_array((entries, where), shape=(n, n_classes))
+    if sparse.issparse(X):
+        return np.asarray((X.T @ tau).toarray())
+    Z = np.zeros((n_classes, X.shape[1]))
+    for start in range(0, n, _BLOCK):
+        Z += tau[start : start + _BLOCK].T @ X[start : start + _BLOCK]
+    return Z.T
+
+
+# ---- what rounding may hide -------------------------------------------------------------------------------------------
+
+
+def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
+    """How much too high a bound may be: duals of size `flow` on rows of norm `reach` at most make a W of this norm.
+
+    Rounding disturbs sums of duals, and with a free intercept leaves sum_i tau_i a little beside 0; it disturbs W in units
+    of ``flow * reach``, and the bound by that times |W|.
+    """
+    return _SUMMED * flow * (1.0 + norm * reach)
+
+
+def value_of_loop(loop: Any, n_classes: int, reach: float, matters: float) -> float:
+    """``sum_il a_il - 1/2 |W|^2`` of a native loop's duals, on rows of norm `reach` at most.
+
+    Where sums of long rows may have lost more than a little of what `matters` on the way, the class vectors are summed anew,
+    and what rounding may hide in that is taken off.
+    """
+    total, squared_norm = loop.dual_sum, loop.squared_norm
+    error = _ADDED * 2.0 * total * reach
+    hidden = (np.sqrt(squared_norm) + error) * error
+    if hidden > _NEGLIGIBLE * matters:
+        _, total, squared_norm = loop.scaled(np.ones((n_classes, n_classes)))
+        hidden = (np.sqrt(squared_norm) + error) * error
+    return float(total - 0.5 * squared_norm - hidden)
+
+
+# ---- any penalty ------------------------------------------------------------------------------------------------------
 
 
 def lower_bound(

@@ -16,6 +16,9 @@ LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays
 
 # ---- ascent -----------------------------------------------------------------------------------------------------------
 
+SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
+KERNEL_WORKING_SET = 8192  # rows of one: its block of K is 268 MB
+
 # ---- interior points --------------------------------------------------------------------------------------------------
 
 _LARGEST_LAPLACIAN = 1500  # unknowns of the Newton system of a quadratic penalty

@@ -18,6 +18,7 @@ from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.cost_model import flops_of_interior_point, interior_points_fit, price_of_newton
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import finish_with_newton
+from polymargin.solvers.progress import Forecast
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 _FEW_EPOCHS = 20  # to see that a warm start is good enough
@@ -61,17 +62,12 @@ class Pace:
 
     def __init__(self, problem: Problem, ledger: Ledger, max_iter: int):
         self._problem, self._ledger, self._max_iter = problem, ledger, max_iter
-        self._seen: tuple[int, float] | None = None
+        self._forecast = Forecast(_SPAN)
 
     def gives_up(self, epochs: int, duals: Callable[[], SparseDuals]) -> bool:
-        before, now = self._seen, (epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
-        if before is not None and epochs - before[0] < _SPAN:
+        needed = self._forecast.needed(epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if needed is None or epochs < _PATIENCE:
             return False
-        self._seen = now
-        if before is None or epochs < _PATIENCE:
-            return False
-        rate = (before[1] - now[1]) / (epochs - before[0])
-        needed = now[1] / rate if rate > 0.0 else np.inf
         price = self._price(duals())
         return bool(np.isfinite(price) and needed > min(self._max_iter - epochs, price))
 

@@ -1,17 +1,19 @@
-"""Dual block-coordinate ascent for machines with ``R = 1/2 |W|^2`` and an exact row sub-problem.
+"""Dual block-coordinate ascent: one driver for all native loops.
 
-The loop itself is native (``_core/dual_loop.hpp``); here is what surrounds it: when to look at the true gap, the
-proximal-point loop that leaves an intercept unpenalised, and the certificate.
+The loops themselves are native (``_core``). Here is what surrounds them: slices of epochs, the moves of offsets, scales and
+weights between them (``moves.py``), and when to look at the true gap. A loop's own estimate of its gap costs nothing, but
+rows at rest and moves that are not at their end are no part of it; a look takes a pass over the data.
 
-Off-class duals ``a_il >= 0`` make the machine: ``tau_iy = sum_l a_il``, ``tau_il = -a_il``, ``W = X' tau``.
+`dual_ascent` is the plainest case, machines with ``R = 1/2 |W|^2``: off-class duals ``a_il >= 0`` make ``W = X' tau`` with
+``tau_iy = sum_l a_il``, ``tau_il = -a_il``, and
 
     P = sum_i u_i loss_i + 1/2 |W|^2        D = sum_il a_il - 1/2 |W|^2        (free intercept: sum_i tau_ik = 0)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +21,237 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.loops import open_loop
-from polymargin.solvers.bounds import balancing_factors, best_multiple
-from polymargin.solvers.progress import Anderson
+from polymargin.solvers.ascent.moves import FixedPoint, FreeIntercept, Move
+from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, value_of_loop
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
-
-_EPS = 4.0 * float(np.finfo(np.float64).eps)
-_NEGLIGIBLE = 1e-6  # part of a tolerance that a dual value may lose to rounding without a second sum
-_EPOCHS_BETWEEN_LOOKS = 100  # at the true gap, at most
-
-
 Watch = Callable[[int, Callable[[], SparseDuals]], bool]
+
+UNLIMITED = int(np.iinfo(np.int64).max)
+
+
+class Rhythm(NamedTuple):
+    """How long slices are, and when the true gap is looked at: if it promises the tolerance, or after some slices anyway."""
+
+    epochs: int  # of a slice
+    grace: int = 0  # slices without promise before a look
+    again: int | None = None  # the same after the first look, if it is another number
+    rarer: bool = True  # at least an eighth of all slices so far lies between two looks
+    promise: float = 1.0  # estimate that promises the tolerance, in tolerances
+    inner: float = 0.3  # relative gap that ends a slice early, in tolerances
+    loosely: bool = False  # or in units of what the moves still cost, if that is more
+    # when rows look at all classes again, unless a move asks for it: before each slice, after a look, after a promise
+    restores: Literal["slice", "look", "promise", "never"] = "slice"
+
+    def next_look(self, slices: int) -> tuple[int, int]:
+        """In how many slices a look is next due, if promising and at the latest."""
+        earliest = slices + max(1, slices // 8) if self.rarer else slices
+        return earliest, earliest + (self.grace if self.again is None else self.again)
+
+
+class Proof:
+    """What an ascent proves when it is looked at; keeps the best machine."""
+
+    best: Machine | None = None
+
+    def values(self, tol: float) -> tuple[float, float]:
+        """Primal and dual value of the iterate."""
+        raise NotImplementedError
+
+    def machine(self, primal: float) -> Machine:
+        """The machine that was last looked at."""
+        raise NotImplementedError
+
+    def note(self, ledger: Ledger, epochs: int) -> None:
+        primal, dual = self.values(ledger.tol)
+        ledger.add(primal, dual, epochs)
+        if self.best is None or primal < self.best.primal:
+            self.best = self.machine(primal)
+
+    @property
+    def best_machine(self) -> Machine:
+        assert self.best is not None
+        return self.best
+
+
+class Driver:
+    """A native loop and its moves, up to a limit on the visits of rows."""
+
+    def __init__(self, loop: Any, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
+        self.n_rows, self.limit, self.rhythm = n_rows, limit, rhythm
+        self.spent = 0  # visits of other loops that count too
+        self.loop, self._moves = loop, FixedPoint(moves)
+        self.start_anew()
+
+    def reopen(self, loop: Any, moves: Sequence[Move]) -> None:
+        """Goes on with another loop."""
+        self.spent = self.visits
+        self.loop, self._moves, self._is_fresh = loop, FixedPoint(moves), True
+
+    def start_anew(self) -> None:
+        """The loop's problem is another one: no moves before its first slice, nothing is remembered of them."""
+        self.slices, self._earliest, self._latest = 0, 0, self.rhythm.grace
+        self._moves, self._is_fresh, self._looked = FixedPoint(self._moves.moves), True, False
+
+    @property
+    def visits(self) -> int:
+        return int(self.loop.visits) + self.spent
+
+    @property
+    def left(self) -> int:
+        return self.limit - self.visits
+
+    @property
+    def n_iter(self) -> int:
+        """Epochs, those that were begun too."""
+        return -(-self.visits // self.n_rows)
+
+    def climb(
+        self,
+        ledger: Ledger,
+        proof: Proof,
+        enough: Callable[[], bool] = lambda: False,
+        wants_look: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Climbs until ``ledger.tol`` is proven, the limit is reached or, after a look, it is `enough`.
+
+        `wants_look` is asked after every slice, and may have reasons of its own to look.
+        """
+        while True:
+            self.advance_to_look(ledger.tol, wants_look)
+            proof.note(ledger, max(1, self.visits // self.n_rows))
+            if ledger.done or enough() or self.left <= 0:
+                return
+
+    def advance_to_look(self, tol: float, wants_look: Callable[[], bool] = lambda: False) -> None:
+        """Slices until the true gap should be looked at."""
+        while True:
+            self.advance(tol)
+            if wants_look() or self._look_is_due(tol):
+                self._looked = True
+                self._earliest, self._latest = self.rhythm.next_look(self.slices)
+                return
+
+    def advance(self, tol: float, most: int = UNLIMITED) -> None:
+        """Moves, if it is not the first slice, and a slice of epochs."""
+        inner = self.rhythm.inner * tol
+        if self.rhythm.loosely and not self._is_fresh and self._size > 0.0:  # neither part is driven far below the other
+            inner = max(inner, self.rhythm.inner * self._price() / self._size)
+        self._move(tol)
+        self.loop.ascend(min(self.rhythm.epochs * self.n_rows, self.left, most), inner)
+        self.slices += 1
+        self._is_fresh = self._looked = False
+        for move in self._moves.moves:
+            move.see()
+
+    def _move(self, tol: float) -> None:
+        after = self.rhythm.restores
+        restores = after == "slice"
+        if not self._is_fresh:
+            restores = restores or (after == "look" and self._looked) or (after == "promise" and self.promises(tol))
+            restores = self._moves.go(tol, restores) or restores
+        if restores:
+            self.loop.restore()
+
+    def promises(self, tol: float) -> bool:
+        """Whether the estimate of the gap is so small that a look at the true one should end the climb."""
+        estimate, goal = self.loop.estimate, self.rhythm.promise * tol * self._size
+        return bool(estimate <= goal and estimate + self._price() <= goal)
+
+    @property
+    def _size(self) -> float:
+        """About F of the loop's own problem."""
+        return float(abs(self.loop.dual + self.loop.estimate))
+
+    def _price(self) -> float:
+        return sum(move.price() for move in self._moves.moves)
+
+    def _look_is_due(self, tol: float) -> bool:
+        late = self.slices >= self._latest or self.left <= 0
+        return late or (self.slices >= self._earliest and self.promises(tol))
+
+
+class RowsProof(Proof):
+    """Of loops over rows with ``R = 1/2 |W|^2``. With a free intercept the duals are repaired first."""
+
+    def __init__(self, problem: Problem, loop: Any, n_threads: int):
+        self.problem, self.loop, self._n_threads = problem, loop, n_threads
+        self._repaired: Repaired | None = None
+
+    def penalty(self) -> float:
+        """R of the iterate."""
+        return 0.5 * float(self.loop.squared_norm)
+
+    def dual(self, matters: float) -> float:
+        """Dual value of the loop's duals; `matters` says what rounding may hide without harm."""
+        return value_of_loop(self.loop, self.problem.n_classes, self.problem.longest_row, matters)
+
+    def ray(self, factors: Array) -> Ray:
+        """That of the loop's duals times a factor for each pair of classes."""
+        room, total, squared_norm = self.loop.scaled(factors)
+        return Ray(total, 0.5 * squared_norm, room)
+
+    def values(self, tol: float) -> tuple[float, float]:
+        primal = self.penalty() + float(self.loop.loss(self._n_threads))
+        if not self.problem.fit_intercept:
+            return primal, self.dual(tol * primal)
+        factors = balancing_factors(self.loop.flows())
+        self._repaired = Repaired(factors, self.ray(factors))
+        return primal, self._repaired.ray.value
+
+    def machine(self, primal: float) -> Machine:
+        b = self.loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
+        return Machine(self.loop.weights(), b, primal)
+
+    def at_hand(self) -> Machine:
+        """The machine that the loop has come to, looked at or not."""
+        W, b, _ = self.machine(np.nan)
+        return Machine(W, b, self.problem.primal(W, b))
+
+    def duals(self) -> SparseDuals:
+        """The duals whose value is the bound."""
+        duals = SparseDuals(*self.loop.duals())
+        return duals if self._repaired is None else self._repaired.duals(duals, self.problem.y)
+
+
+def climb_rows(
+    proof: RowsProof,
+    ledger: Ledger,
+    plain: Rhythm,
+    with_intercept: Rhythm,
+    *,
+    max_iter: int,
+    moves: Sequence[Move] = (),
+    scale: float = 1.0,
+    start: Start | None = None,
+    gives_up: Watch | None = None,
+) -> Solution:
+    """From `start` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up; a free intercept moves too.
+
+    `scale` is that of the class vectors. `gives_up` is asked after looks at the true gap, with the epochs so far and a
+    function that gets the duals.
+    """
+    problem, loop = proof.problem, proof.loop
+    intercept = FreeIntercept(loop, *centre_and_spread(problem.X), scale) if problem.fit_intercept else None
+    if start is not None:
+        loop.set_duals(*start.duals)
+        if intercept is not None:
+            intercept.place(start.b)
+    ledger.at_hand = proof.at_hand
+    moves, rhythm = (moves, plain) if intercept is None else ([*moves, intercept], with_intercept)
+    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
+
+    def enough() -> bool:
+        return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
+
+    driver.climb(ledger, proof, enough)
+    return Solution(proof.best_machine, proof.duals(), ledger.close(min(max_iter, driver.n_iter)))
+
+
+_PLAIN = Rhythm(epochs=100, grace=1, rarer=False, inner=1.0, restores="promise")
+_WITH_INTERCEPT = Rhythm(epochs=10, grace=8)
 
 
 def dual_ascent(
@@ -44,120 +264,6 @@ def dual_ascent(
     start: Start | None = None,
     gives_up: Watch | None = None,
 ) -> Solution:
-    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up.
-
-    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
-    """
-    loop = open_loop(problem, seed)
-    ledger.at_hand = lambda: machine_of(problem, loop)
-    budget = max_iter * problem.n_rows
-    ascend = _with_free_intercept if problem.fit_intercept else _without_intercept
-
-    def enough() -> bool:
-        epochs = loop.visits // problem.n_rows
-        return loop.visits >= budget or (gives_up is not None and gives_up(epochs, lambda: SparseDuals(*loop.duals())))
-
-    machine = ascend(_Run(problem, loop, ledger, budget, n_threads, start, enough))
-    duals = SparseDuals(*loop.duals())
-    if problem.fit_intercept:
-        duals = _balanced(duals, loop, problem.y)
-    n_iter = min(max_iter, -(-loop.visits // problem.n_rows))
-    return Solution(machine, duals, ledger.close(n_iter))
-
-
-def machine_of(problem: Problem, loop: Any) -> Machine:
-    """The machine that a loop has come to."""
-    W, b = loop.weights(), loop.intercepts() if problem.fit_intercept else np.zeros(problem.n_classes)
-    return Machine(W, b, problem.primal(W, b))
-
-
-class _Run(NamedTuple):
-    """What both ways to ascend are given; `enough` says that the budget is spent or ascent given up."""
-
-    problem: Problem
-    loop: Any
-    ledger: Ledger
-    budget: int  # visits of rows
-    n_threads: int
-    start: Start | None
-    enough: Callable[[], bool]
-
-
-def _without_intercept(run: _Run) -> Machine:
-    problem, loop, ledger, budget, n_threads, start, enough = run
-    if start is not None:
-        loop.set_duals(*start.duals)
-    best = None
-    while True:
-        loop.ascend(min(_EPOCHS_BETWEEN_LOOKS * problem.n_rows, budget - loop.visits), ledger.tol)
-        primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
-        ledger.add(primal, _dual(problem, loop, ledger.tol * primal), loop.visits // problem.n_rows)
-        if best is None or primal < best.primal:
-            best = Machine(loop.weights(), np.zeros(problem.n_classes), primal)
-        if ledger.done or enough():
-            return best
-        if loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate):  # rows and classes at rest were missed
-            loop.restore()
-
-
-def _with_free_intercept(run: _Run) -> Machine:
-    """Proximal-point loop on b: ascend for some epochs, move the centre of ``(rho/2) |b - centre|^2`` to b, repeat.
-
-    A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the row sub-problems well conditioned.
-    The centres form a fixed-point iteration in c numbers, which Anderson's extrapolation shortens.
-    """
-    problem, loop, ledger, budget, n_threads, start, enough = run
-    means, mean_square = centre_and_spread(problem.X)
-    inverse_rho = 0.2 * mean_square if mean_square > 0.0 else 1.0
-    loop.start_intercept(means, inverse_rho)
-    if start is not None:
-        loop.set_duals(*start.duals)
-        loop.move_centre(start.b + means @ loop.weights())
-    extrapolate = Anderson()
-    best = None
-    outer = next_check = 0
-    while True:
-        loop.ascend(min(10 * problem.n_rows, budget - loop.visits), 0.3 * ledger.tol)
-        outer += 1
-        out_of_budget = loop.visits >= budget
-        promising = loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate)
-        if (outer >= next_check and promising) or outer >= next_check + 8 or out_of_budget:
-            primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
-            ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows)
-            if best is None or primal < best.primal:
-                best = Machine(loop.weights(), loop.intercepts(), primal)
-            if ledger.done or enough():
-                return best
-            next_check = outer + max(1, outer // 8)
-        loop.move_centre(extrapolate(loop.centre(), inverse_rho * loop.sums()))
-        loop.restore()
-
-
-def _dual(problem: Problem, loop: Any, matters: float) -> float:
-    """Dual value of the loop's duals. Where sums of long rows may have lost more than a little of `matters` on the way, the
-    class vectors are summed anew, and what rounding may hide in that is taken off."""
-    total, squared_norm = loop.dual_sum, loop.squared_norm
-    error = _EPS * 2.0 * total * problem.longest_row
-    hidden = (np.sqrt(squared_norm) + error) * error
-    if hidden > _NEGLIGIBLE * matters:
-        _, total, squared_norm = loop.scaled(np.ones((problem.n_classes, problem.n_classes)))
-        hidden = (np.sqrt(squared_norm) + error) * error
-    return float(total - 0.5 * squared_norm - hidden)
-
-
-def _balanced_dual(loop: Any) -> float:
-    """Dual value of the loop's duals after a repair to ``sum_i tau_ik = 0``; anything else proves nothing here.
-
-    The duals are multiplied by one factor for each pair of classes, then shrunk into the polytope or further, to the best
-    point of the ray.
-    """
-    room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
-    t = best_multiple(room, total, squared_norm)
-    return t * total - 0.5 * t * t * squared_norm
-
-
-def _balanced(duals: SparseDuals, loop: Any, y: NDArray[np.int32]) -> SparseDuals:
-    """The repaired duals themselves: those whose value is the bound."""
-    factors = balancing_factors(loop.flows())
-    t = best_multiple(*loop.scaled(factors))
-    return duals.times(t * factors, y)
+    """Solves `problem` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up, or `gives_up` says so."""
+    proof = RowsProof(problem, open_loop(problem, seed), n_threads)
+    return climb_rows(proof, ledger, _PLAIN, _WITH_INTERCEPT, max_iter=max_iter, start=start, gives_up=gives_up)

@@ -9,7 +9,7 @@ with tau_iy = sum_l a_il, tau_il = -a_il, and scores ``S_ik = (K tau)_ik`` kept 
 3. the steps of the working set go into all scores by one matrix product with its rows of K, which are cached.
 
 So rows that never have a dual cost n c operations a round, but no row of K. The free intercept is a proximal point method
-inside of 2. Primal values are those of tau itself; the bound is that of tau repaired to a circulation (``flows.py``).
+inside of 2. Primal values are those of tau itself; the bound is that of tau repaired to a circulation (``bounds.py``).
 
 References
     Joachims. Making large-scale SVM learning practical, 1999. Wen et al. ThunderSVM. JMLR 19, 2018.
@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from polymargin._core import native
 from polymargin.certificate import Certificate, Ledger
 from polymargin.problem import Problem
+from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
-from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, signed
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
 _FIRST = 512  # rows of the first working set
 _GROWTH = 0.5  # rows that join a working set, relative to those that stay, and at least
 _JOIN = 256
-_LARGEST = 8192  # rows of a working set: its block of K is 268 MB
 _PART = 0.1  # of a working set's gap that is left before the others are looked at
-_PATIENCE = 15  # rounds without progress before rounding is to blame
+_PATIENCE = 15  # rounds without progress until rounding is to blame
 
 Array = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def kernel_dual(
     """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
     state = _State(problem, mapping, seed, start)
     budget, precision = max_iter * problem.n_rows, 0.7
-    least, idle = np.inf, 0
+    stall = Stall(_PATIENCE - 1, 0.9, must_pay=True)
     best: tuple[float, float, SparseDuals, Array] | None = None
     rows = state.first_rows()
     interrupted = False
@@ -70,9 +70,7 @@ def kernel_dual(
             if not ledger.keeps_interrupted:
                 raise
             interrupted = True  # the scores of the last round are formed anew below
-        idle = 0 if state.estimate <= 0.9 * least else idle + 1
-        least = min(least, state.estimate)
-        at_end = state.visits >= budget or idle >= _PATIENCE or interrupted
+        at_end = stall.note(state.estimate) or state.visits >= budget or interrupted
         if state.estimate <= ledger.tol * state.primal or at_end:
             precision *= 0.5
             state.refresh()
@@ -96,7 +94,7 @@ class _State:
         self.name = str(problem.loss.row_problem)
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
         self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)
-        self.largest = min(_LARGEST, self.gram.capacity)
+        self.largest = min(cost_model.KERNEL_WORKING_SET, self.gram.capacity)
         self.rng = np.random.default_rng(seed)
         self.intercept, self.inverse_rho = problem.fit_intercept, 0.0
         self.a, self.S = np.zeros((n, c)), np.zeros((c, n))
@@ -125,11 +123,9 @@ class _State:
     def _support(self) -> Rows:
         return np.flatnonzero(self.a.any(axis=1))
 
-    def _signed(self, rows: Rows, a: Array | None = None) -> Array:
+    def _signed(self, rows: Rows) -> Array:
         """tau of these rows."""
-        tau = -(self.a[rows] if a is None else a)
-        tau[np.arange(len(rows)), self.y[rows]] = -tau.sum(axis=1)
-        return tau
+        return signed(self.a[rows], self.y[rows])
 
     def _look(self) -> None:
         """Gaps of all rows and the objective."""
@@ -183,18 +179,16 @@ class _State:
 
     def bound(self) -> float:
         """The dual value of a feasible point near the iterate."""
-        total, squared_norm = float(self.a.sum()), self.squared_norm
+        squared_norm = self.squared_norm
         if not self.intercept:
-            return total - 0.5 * squared_norm
+            return float(self.a.sum()) - 0.5 * squared_norm
         support = self._support()
-        flows = sparse.csr_array((np.ones(self.n), (self.y, np.arange(self.n))), shape=(self.c, self.n)) @ self.a
-        balanced = self.a[support] * balancing_factors(flows)[self.y[support]]
+        y = self.y[support]
+        balanced = self.a[support] * balancing_factors(flows_of(self.a, self.y))[y]
         room = native.kernel_room(self.name, balanced, self.cost[support])
-        change = self._signed(support, balanced) - self._signed(support)
-        total = float(balanced.sum())
+        change = signed(balanced, y) - self._signed(support)
         squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
-        t = min(room, total / squared_norm) if squared_norm > 0.0 else room
-        return t * total - 0.5 * t * t * squared_norm
+        return Ray(float(balanced.sum()), 0.5 * squared_norm, room).value
 
     def duals(self) -> SparseDuals:
         return sparse_duals(self.a)

@@ -14,10 +14,12 @@ majorises the penalty, and Q goes all the way.
 
 The price of wrong weights, ``R(W) + R*(Z) - <W, Z>``, is a part of the gap that takes (c, c) matrices only; weights that
 cost little rest. While the loop runs the intercept is free. Once the pairs that matter are known, Newton steps on them end
-the fit (`pair_face.py`).
+the fit (``newton/active_set.py``).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +28,24 @@ from polymargin.certificate import Ledger
 from polymargin.penalties.capabilities import PairPowers
 from polymargin.penalties.pairwise import pair_indices
 from polymargin.problem import Problem
+from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import native_loop
+from polymargin.solvers.ascent.moves import FreeIntercept, Move, PairWeights
 from polymargin.solvers.interior.pair_iterate import PairIterate
 from polymargin.solvers.newton.active_set import newton_on_pairs
-from polymargin.solvers.progress import Anderson
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import Start, sparse_duals
 
 Array = NDArray[np.float64]
 
-_EPOCHS = 5  # between two moves of weights and centre
-_FIRST_MOVES = 3  # weights that always move
-_FIRST_CHECK, _CHECK_EVERY = 12, 2  # moves
-_PRICE = 3e-5  # relative: weights that cost less rest, or less than a third of the tolerance
-_SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went since the last move, the pairs are quiet
-_QUIET = 3  # moves of quiet pairs after which Newton steps are tried, or one
+_RHYTHM = Rhythm(epochs=5, grace=12, again=2, rarer=False, promise=0.7, restores="never")
+_FIRST_NEWTON, _AGAIN = 4, 2  # slices before Newton steps are tried, and until they are tried again if they were of use
+_SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went in a slice, the pairs are quiet
+_QUIET = 3  # slices of quiet pairs after which Newton steps are tried, or one
 _CHEAP = 2.0  # if the price of the weights is below so many tolerances
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
-_PATIENCE = 200  # epochs
+_PATIENCE = 200  # epochs that do not halve the gap, or half of all so far
 _RANGE = 28.0  # of log Q: a wider one cannot be inverted
-_STRETCH = 2.0  # how far new weights may stretch the duals at once
 
 
 class PairMetric:
@@ -92,148 +93,93 @@ def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, see
         now.certify(ledger, now.problem.penalty.model(now.V[: now.design.r], 0.0), 1)
         if ledger.done:
             return 1
-    ascent = _Ascent(now, seed, start)
-    ascent.run(ledger, max_iter)
-    return max(1, min(max_iter, -(-ascent.visits // now.problem.n_rows)))
+    ascent = _PairAscent(now, ledger, max_iter, seed, start)
+    ascent.driver.climb(ledger, ascent, ascent.enough, ascent.wants_look)
+    return max(1, min(max_iter, ascent.driver.n_iter))
 
 
-class _Ascent:
-    """The native loop, its metric and the centre of the intercept."""
+class _PairAscent(Proof):
+    """The metric, the loop for it, and when Newton steps are tried. Iterate and best machine are those of `now`."""
 
-    def __init__(self, now: PairIterate, seed: int, start: Start | None):
-        self.now, self.seed, self._visits, self._gap_of_newton = now, seed, 0, np.inf
-        self._pairs = np.empty(0, dtype=np.intp)
+    def __init__(self, now: PairIterate, ledger: Ledger, max_iter: int, seed: int, start: Start | None):
+        self._now, self._ledger, self._seed = now, ledger, seed
         if start is None:
             now.start_along_means()
-        W = now.V[: now.design.r] if start is None else start.W
         assert now.problem.penalty.pair_powers is not None
-        self.penalty = now.problem.penalty
-        self.metric = PairMetric(now.problem.penalty.pair_powers, W)
-        square = now.design.mean_square
-        self._inverse_rho = 0.2 * square if square > 0.0 else 1.0
-        self._open()
+        self._penalty, n = now.problem.penalty, now.problem.n_rows
+        W = now.V[: now.design.r] if start is None else start.W
+        self._metric = PairMetric(now.problem.penalty.pair_powers, W)
+        self.driver = Driver(self._loop(), n, max_iter * n, _RHYTHM, self._moves)
         if start is not None:
             self._load(start.duals.dense(now.A.shape[1]), start.b)
+        self._pairs = np.empty(0, dtype=np.intp)
+        self._quiet, self._settled, self._next_newton, self._gap_of_newton = 0, False, _FIRST_NEWTON, np.inf
+        self._stall = Stall(_PATIENCE, 0.5, share=0.5)
 
-    @property
-    def visits(self) -> int:
-        return self._visits + int(self.loop.visits)
-
-    def run(self, ledger: Ledger, max_iter: int) -> None:
-        n, metric = self.now.problem.n_rows, self.metric
-        budget, moves, next_check, next_newton = max_iter * n, 0, _FIRST_CHECK, _FIRST_MOVES + 1
-        patience, quiet = _Patience(), 0
-        while True:
-            self.loop.ascend(min(_EPOCHS * n, budget - self.visits), 0.3 * ledger.tol)
-            moves += 1
-            W = self.loop.weights()
-            Z = W @ metric.L
-            size, estimate = max(abs(self.loop.dual), 1e-300), self.loop.estimate
-            out_of_budget, near = self.visits >= budget, estimate <= 0.7 * ledger.tol * size
-            price = self._price(W, Z) if near or moves > _FIRST_MOVES else np.inf
-            quiet = quiet + 1 if self._share_changed() <= _SETTLED else 0
-            settled = moves >= next_newton and (quiet >= _QUIET or (quiet > 0 and price <= _CHEAP * ledger.tol * size))
-            if settled or moves >= next_check or estimate + price <= 0.7 * ledger.tol * size or out_of_budget:
-                bound = self._certify(ledger, W)
-                if ledger.done or patience.is_over(ledger, self.visits / n):
-                    return
-                next_check = moves + _CHECK_EVERY
-                helped = settled and self._newton(ledger, bound)
-                if ledger.done or out_of_budget:
-                    return
-                if settled:  # too early, it was as dear as many epochs
-                    next_newton = moves + (_CHECK_EVERY if helped else max(_CHECK_EVERY, moves // 2))
-                if helped:
-                    continue
-            if price > min(_PRICE, 0.3 * ledger.tol) * size or moves <= _FIRST_MOVES:
-                self._move(W, Z)
-            else:
-                self._move_centre()
-
-    def _open(self) -> None:
-        design, problem = self.now.design, self.now.problem
-        self.loop = native_loop("metric_weston_watkins", design.X, problem, self.seed, waiting=True)
-        self.loop.change_metric(self.metric.P, 1.0)
+    def _loop(self, **settings: int) -> Any:
+        """A new loop, with its moves."""
+        design, problem = self._now.design, self._now.problem
+        loop = native_loop("metric_weston_watkins", design.X, problem, self._seed, waiting=True)
+        self._weights = PairWeights(loop, self._penalty, self._metric, **settings)
+        self._moves: list[Move] = [self._weights]
+        self._intercept: FreeIntercept | None = None
         if problem.fit_intercept:
-            self.loop.start_intercept(np.ascontiguousarray(design.mean), self._inverse_rho)
-        self._extrapolate, self._extrapolate_centre = Anderson(), Anderson()
-
-    def _price(self, W: Array, Z: Array) -> float:
-        """What the gap owes to the weights."""
-        cost, _ = self.penalty.conjugate_along(self.penalty.model(W, 0.0), Z)
-        return self.penalty.value(W) + cost(1.0) - float((W * Z).sum())
-
-    def _share_changed(self) -> float:
-        """How many pairs have got or lost their multipliers since the last call, in parts of those that have one."""
-        starts, classes, _ = self.loop.duals()
-        pairs = np.repeat(self.now.own, np.diff(starts)) * self.metric.c + classes
-        before, self._pairs = self._pairs, pairs
-        return len(np.setxor1d(before, pairs, assume_unique=True)) / max(1, len(pairs))
-
-    def _newton(self, ledger: Ledger, bound: float) -> bool:
-        """Newton steps; whether they got so far that the loop should go on from there."""
-        before = self.metric.log_Q
-        helped = newton_on_pairs(self.now, self.metric, ledger, bound, self.visits // self.now.problem.n_rows)
-        if ledger.done:
-            return True
-        if helped and ledger.gap <= 0.9 * self._gap_of_newton:
-            self._gap_of_newton = ledger.gap
-            self._reopen()
-            return True
-        self.metric.set(before)  # the loop's
-        return False
-
-    def _reopen(self) -> None:
-        """A loop with the multipliers and the metric that Newton steps left."""
-        self._visits = self.visits
-        self.seed += 1  # else it might run in circles
-        self._open()
-        self._load(self.now.A, self.now.design.split(self.now.V)[1])
+            self._intercept = FreeIntercept(loop, np.ascontiguousarray(design.mean), design.mean_square)
+            self._moves.append(self._intercept)
+        return loop
 
     def _load(self, A: Array, b: Array) -> None:
         """Duals and offsets into a loop that has none yet."""
-        self.loop.set_duals(*sparse_duals(np.minimum(A, self.now.cost[:, None])))
-        if self.now.problem.fit_intercept:
-            self.loop.move_centre(b + self.now.design.mean @ self.loop.weights())
+        self.driver.loop.set_duals(*sparse_duals(np.minimum(A, self._now.cost[:, None])))
+        if self._intercept is not None:
+            self._intercept.place(b)
 
-    def _move(self, W: Array, Z: Array) -> None:
-        """Moves weights and centre by one fixed-point iteration, and the duals to their best multiple for the new metric."""
-        loop, metric = self.loop, self.metric
-        point, step = metric.log_Q, metric.step(W)
-        m, free = len(point), self.now.problem.fit_intercept
-        if free:
-            point, step = np.r_[point, loop.centre()], np.r_[step, self._inverse_rho * loop.sums()]
-        point = self._extrapolate(point, step)
-        metric.set(point[:m])
-        norm = float((Z * (Z @ metric.P)).sum())
-        multiple = loop.dual_sum / norm if norm > 0.0 else 1.0
-        loop.change_metric(metric.P, float(np.clip(multiple, 1.0 / _STRETCH, _STRETCH)))
-        if free:
-            loop.move_centre(np.ascontiguousarray(point[m:]))
-        self._extrapolate_centre = Anderson()
-
-    def _move_centre(self) -> None:
-        if self.now.problem.fit_intercept:
-            centre = self._extrapolate_centre(self.loop.centre(), self._inverse_rho * self.loop.sums())
-            self.loop.move_centre(np.ascontiguousarray(centre))
-
-    def _certify(self, ledger: Ledger, W: Array) -> float:
-        now, design, loop = self.now, self.now.design, self.loop
+    def note(self, ledger: Ledger, epochs: int) -> None:
+        now, design, loop, W = self._now, self._now.design, self.driver.loop, self._weights.W
         now.V = np.vstack([W, loop.intercepts() + design.mean @ W]) if design.fit_intercept else W
         now.S = design.scores(now.V)
         starts, classes, values = loop.duals()
         now.A[:] = 0.0
         now.A[np.repeat(now.own, np.diff(starts)), classes] = values
-        return now.certify(ledger, self.penalty.model(W, 0.0), max(1, self.visits // now.problem.n_rows))
+        self._bound = now.certify(ledger, self._penalty.model(W, 0.0), epochs)
 
+    def wants_look(self) -> bool:
+        """Whether the pairs that matter seem to be known: Newton steps begin with a look."""
+        self._quiet = self._quiet + 1 if self._share_changed() <= _SETTLED else 0
+        self._settled = self.driver.slices >= self._next_newton and (
+            self._quiet >= _QUIET
+            or (self._quiet > 0 and self._weights.price() <= _CHEAP * self._ledger.tol * self._weights.size)
+        )
+        return self._settled
 
-class _Patience:
-    """Over when many epochs have not halved the gap."""
+    def _share_changed(self) -> float:
+        """How many pairs have got or lost their multipliers since the last call, in parts of those that have one."""
+        starts, classes, _ = self.driver.loop.duals()
+        pairs = np.repeat(self._now.own, np.diff(starts)) * self._metric.c + classes
+        before, self._pairs = self._pairs, pairs
+        return len(np.setxor1d(before, pairs, assume_unique=True)) / max(1, len(pairs))
 
-    def __init__(self) -> None:
-        self._mark, self._since = np.inf, 0.0
+    def enough(self) -> bool:
+        """Tries Newton steps if it is time; says when all is done or too many epochs are of no use."""
+        slices = self.driver.slices
+        if self._stall.note(self._ledger.gap, at=self.driver.visits / self.driver.n_rows):
+            return True
+        if self._settled:
+            helped = self._newton()
+            self._next_newton = slices + (_AGAIN if helped else max(_AGAIN, slices // 2))  # too early, it was dear
+        return self._ledger.done
 
-    def is_over(self, ledger: Ledger, epochs: float) -> bool:
-        if ledger.gap <= 0.5 * self._mark:
-            self._mark, self._since = ledger.gap, epochs
-        return epochs - self._since > max(_PATIENCE, 0.5 * epochs)
+    def _newton(self) -> bool:
+        """Newton steps; whether they got so far that another loop goes on from there."""
+        now, metric, ledger, before = self._now, self._metric, self._ledger, self._metric.log_Q
+        helped = newton_on_pairs(now, metric, ledger, self._bound, self.driver.visits // self.driver.n_rows)
+        if ledger.done:
+            return True
+        if not (helped and ledger.gap <= 0.9 * self._gap_of_newton):
+            metric.set(before)  # the loop's
+            return False
+        self._gap_of_newton = ledger.gap
+        self._seed += 1  # else it might run in circles
+        self.driver.reopen(self._loop(restless=0), self._moves)
+        self._load(now.A, now.design.split(now.V)[1])
+        return True

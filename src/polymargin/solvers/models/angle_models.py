@@ -1,6 +1,6 @@
 """Convex models of ``sum_i u_i loss_i + 1/2 |W|^2 + P(W)`` with a P that is not convex, for the descent of `descent.py`.
 
-Each is the model of ``ascent/shifted.py`` at the current machine: P is replaced by its tangent and a proximal term with
+Each is the model of ``ascent/convex_model.py`` at the current machine: P is replaced by its tangent and a proximal term with
 theta; the hinge stays exact. A machine is taken only if F falls by a fair part of what the model says, else theta grows. The
 descent ends when ``1 + theta`` (at most 100) times the promise, which bounds what the model promises without its proximal
 term, is at most ``tol`` times F less its constant, the least P.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.shifted import Attempt, ShiftedLoop, Tangent, solve_by_newton, solve_exactly
+from polymargin.solvers.ascent.convex_model import Attempt, ModelAscent, Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.cost_model import interior_points_fit, price_of_newton
 from polymargin.solvers.models.descent import Look, descend
 from polymargin.solvers.newton.angle_face import affordable, newton_on_face
@@ -115,7 +115,7 @@ class AngularModels:
     def begin(self) -> None:
         self._tangent, self._scale, self._allowed = self._tangent_at(self.machine)
         if not self._crawls:
-            self._loop = ShiftedLoop(self.problem, self._tangent, self.duals, self._scale, self._seed)
+            self._loop = ModelAscent(self.problem, self._tangent, self.duals, self._scale, self._seed)
             self._seed = (self._seed + 1) % (1 << 31)
             self._visits_before, self._asked, self._bound = self.visits, self._accuracy, -np.inf
             self._least_gap, self._waited = np.inf, 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Seen, Settings, is_small, open_ascent
+from polymargin.solvers.ascent.margin_step import Ascent, Seen, Settings, is_small
 from polymargin.solvers.models.descent import Look
 from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
 from polymargin.solvers.types import Solution, Start
@@ -167,7 +167,7 @@ def short_rounds(
     best.start_round(ledger, best.value)  # no round at the best machine has ended
     if since == 0:
         return ascent
-    again = open_ascent(problem, settings, Start(best.duals, best.machine.b))
+    again = Ascent(problem, settings, Start(best.duals, best.machine.b))
     again.spent = ascent.visits
     again.look()
     return again

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Seen, hidden_by_rounding
+from polymargin.solvers.ascent.margin_step import Ascent, Seen
+from polymargin.solvers.bounds import hidden_by_rounding
 from polymargin.solvers.cost_model import interior_points_fit
 from polymargin.solvers.interior.blocks.band import Band
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels

@@ -27,8 +27,8 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.band import Ascent, Settings, open_ascent, solve_step
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.margin_step import Ascent, Settings, solve_step
 from polymargin.solvers.models import rival_steps
 from polymargin.solvers.models.descent import descend
 from polymargin.solvers.models.rival_rounds import INNER, BestMachine, RivalModels, Steps, accuracy_of, short_rounds
@@ -59,13 +59,13 @@ def concave_convex(
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
-        return paper_rounds(open_ascent(problem, settings, start, frozen=True), ledger, max_iter)
+        return paper_rounds(Ascent(problem, settings, start, frozen=True), ledger, max_iter)
     return _descend(problem, settings, ledger, max_iter, start)
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
     interior = InteriorSteps(problem, INNER * ledger.tol) if rival_steps.suits(problem) else None
-    steps: Steps = best_start(problem, settings, interior) if start is None else open_ascent(problem, settings, start)
+    steps: Steps = best_start(problem, settings, interior) if start is None else Ascent(problem, settings, start)
     seen = steps.look()
     best = BestMachine(steps, seen.stated, convex=problem.n_classes == 2)
     ledger.at_hand = lambda: best.machine
@@ -86,7 +86,7 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
 
     Neither always leads to the better minimum, and both are cheap. Short rounds start at the squared hinge.
     """
-    squared = open_ascent(problem, settings)
+    squared = Ascent(problem, settings)
     tol = _ROUGH_START if squared.restless else accuracy_of(problem).start
     squared.start_phase(_START_EPOCHS)
     squared_value = solve_step(squared, tol).stated
@@ -101,7 +101,7 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
     found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
-    hinge = open_ascent(problem, settings, Start(found.duals, found.machine.b))
+    hinge = Ascent(problem, settings, Start(found.duals, found.machine.b))
     spent = squared.visits + found.certificate.n_iter * problem.n_rows
     start = hinge if hinge.look().stated < squared_value else squared
     start.spent = spent - start.loop.visits

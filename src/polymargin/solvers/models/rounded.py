@@ -5,8 +5,8 @@ The largest piece of a row's hinge, ``E_l = 1[l != y] + s_l - s_y``, is replaced
     w log sum_l exp(E_l / w)          with the slopes u_i p_il,   p_i = softmax(E_i / w)
 
 and kinks of the angles are rounded too. That is smooth, and L-BFGS learns the curvature of the angles, which the convex
-models of ``shifted.py`` can only bound. First omega grows from where the angles do not outweigh the loss, then w falls, and
-multipliers of kinks settle. What is found is a start for the exact descent, and ``u_i p_il`` are its duals.
+models of ``convex_model.py`` can only bound. First omega grows from where the angles do not outweigh the loss, then w falls,
+and multipliers of kinks settle. What is found is a start for the exact descent, and ``u_i p_il`` are its duals.
 """
 
 from __future__ import annotations

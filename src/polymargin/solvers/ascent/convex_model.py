@@ -1,4 +1,4 @@
-"""Shifted machines: ``1/2 |W|^2`` plus a linear function of W, the convex models of penalties that are not convex.
+"""One convex model of a penalty that is not convex: ``1/2 |W|^2`` plus a linear function of W.
 
 At a machine (W_t, b_t) a smooth part P of the penalty (``penalty.apart``) with gradient H is replaced by its tangent and a
 proximal term:
@@ -17,24 +17,25 @@ on the model. ``F(W_t) - D`` is what the model promises at most; it is 0 only at
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
+from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
 from polymargin.solvers.ascent.loops import open_loop
-from polymargin.solvers.bounds import balancing_factors
+from polymargin.solvers.ascent.moves import FreeIntercept
+from polymargin.solvers.bounds import Ray, balanced_sparse_duals, class_sums, room_of_sums
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import multiplier_newton
-from polymargin.solvers.progress import Anderson
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, sparse_duals
 
-_BLOCK = 1024  # rows
+_PLAIN = Rhythm(epochs=UNLIMITED, inner=1.0)
+_WITH_INTERCEPT = Rhythm(epochs=10)
 _REACH = 0.01  # of an offset in one proximal step, if all duals pull
 
 Array = NDArray[np.float64]
@@ -74,20 +75,14 @@ class Tangent(NamedTuple):
 
     def bound(self, problem: Problem, duals: SparseDuals) -> float:
         """D of duals, balanced first if the intercept is free; the best along their ray."""
-        kappa, rows = self.kappa, duals.rows
+        kappa, base, (y, c) = self.kappa, self.base, (problem.y, problem.n_classes)
         if problem.fit_intercept:
-            flows = np.zeros((problem.n_classes, problem.n_classes))
-            np.add.at(flows, (problem.y[rows], duals.classes), duals.values)
-            duals = duals.times(balancing_factors(flows), problem.y)
-        tau = signed(duals, problem.y, problem.n_classes)
-        Z = np.asarray(_product(problem.X, tau)) / kappa
-        total, square = float(duals.values.sum()), kappa * float(np.vdot(Z, Z))
-        sums = np.bincount(rows, duals.values, problem.n_rows)
-        room = float(np.min(problem.cost / np.maximum(sums, problem.cost)))
-        base = self.base
-        slope = total - kappa * float(np.vdot(base, Z))
-        t = min(room, max(0.0, slope / square)) if square > 0.0 else room
-        return t * slope - 0.5 * t * t * square - 0.5 * kappa * float(np.vdot(base, base)) + self.constant
+            duals = balanced_sparse_duals(duals, y, c)
+        Z = class_sums(problem.X, duals, y, c) / kappa
+        linear = float(duals.values.sum()) - kappa * float(np.vdot(base, Z))
+        sums = np.asarray(np.bincount(duals.rows, duals.values, problem.n_rows), dtype=np.float64)
+        ray = Ray(linear, 0.5 * kappa * float(np.vdot(Z, Z)), room_of_sums(sums, problem.cost))
+        return ray.value - 0.5 * kappa * float(np.vdot(base, base)) + self.constant
 
 
 class Attempt(NamedTuple):
@@ -99,45 +94,34 @@ class Attempt(NamedTuple):
     duals: SparseDuals
 
 
-class ShiftedLoop:
-    """The native loop on one model, started at the given duals."""
+class ModelAscent:
+    """The native loop on one model, started at the given duals; slice by slice, as its caller decides when it is enough."""
 
     def __init__(self, problem: Problem, tangent: Tangent, duals: SparseDuals | None, scale: float, seed: int):
         self.problem, self.tangent = problem, tangent
-        kappa = tangent.kappa
-        self._cost = problem.cost / kappa
-        self._loop = open_loop(replace(problem, cost=self._cost, penalty=SquaredNorm()), seed)
-        # the loop's tolerance is relative to the value of its dual: make that `scale`, the size of F
-        self._surplus = scale - (tangent.machine.primal if np.isfinite(tangent.machine.primal) else 0.0)
-        constant = (tangent.constant + self._surplus) / kappa
+        kappa, machine, cost = tangent.kappa, tangent.machine, problem.cost / tangent.kappa
+        self._loop = open_loop(replace(problem, cost=cost, penalty=SquaredNorm()), seed)
+        intercept = None
         if problem.fit_intercept:
-            self._means, mean_square = centre_and_spread(problem.X)
-            usual = 0.2 * mean_square if mean_square > 0.0 else 1.0
             # a large theta makes costs and with them duals small, but must not make offsets slow
-            self._inverse_rho = max(usual, _REACH / float(self._cost.sum()))
-            self._loop.start_intercept(self._means, self._inverse_rho)
-        self._loop.set_base(tangent.base, constant)
+            intercept = FreeIntercept(self._loop, *centre_and_spread(problem.X), least=_REACH / float(cost.sum()))
+        # the loop's tolerance is relative to the value of its dual: make that `scale`, the size of F
+        self._surplus = scale - (machine.primal if np.isfinite(machine.primal) else 0.0)
+        self._loop.set_base(tangent.base, (tangent.constant + self._surplus) / kappa)
         if duals is not None:
             self._loop.set_duals(duals.starts, duals.classes, duals.values / kappa)
-        if problem.fit_intercept:
-            self._loop.move_centre(tangent.machine.b + self._means @ tangent.machine.W)
-        self._extrapolate = Anderson()
+        if intercept is not None:
+            intercept.place(machine.b, machine.W)
+        moves, rhythm = ([], _PLAIN) if intercept is None else ([intercept], _WITH_INTERCEPT)
+        self._driver = Driver(self._loop, problem.n_rows, UNLIMITED, rhythm, moves)
 
     @property
     def visits(self) -> int:
-        return int(self._loop.visits)
+        return self._driver.visits
 
     def ascend(self, max_visits: int, tol: float) -> None:
         """Some epochs; with an intercept at most ten, and before each but the first the proximal centre moves."""
-        if not self.problem.fit_intercept:
-            if self.visits:
-                self._loop.restore()
-            self._loop.ascend(max_visits, tol)
-            return
-        if self.visits:
-            self._loop.move_centre(self._extrapolate(self._loop.centre(), self._inverse_rho * self._loop.sums()))
-            self._loop.restore()
-        self._loop.ascend(min(10 * self.problem.n_rows, max_visits), 0.3 * tol)
+        self._driver.advance(tol, max_visits)
 
     def attempt(self, n_threads: int) -> Attempt:
         starts, classes, values = self._loop.duals()
@@ -182,22 +166,3 @@ def _attempt(problem: Problem, tangent: Tangent, shift: Array, b: Array, duals: 
     S = np.asarray(problem.X @ W, dtype=np.float64) + b
     loss = float(problem.cost @ problem.loss.value(S, problem.y))
     return Attempt(W, b, loss, duals._replace(values=tangent.kappa * duals.values))
-
-
-def signed(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> Any:
-    """tau as a sparse (n, c) matrix: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``."""
-    n, rows = len(y), duals.rows
-    own = np.bincount(rows, duals.values, n)
-    entries = np.concatenate([-duals.values, own])
-    where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])
-    return sparse.csr_array((entries, where), shape=(n, n_classes))
-
-
-def _product(X: Any, tau: Any) -> Any:
-    """X' tau, (d, c); a dense X block by block, as single precision would be copied."""
-    if sparse.issparse(X):
-        return (X.T @ tau).toarray()
-    Z = np.zeros((tau.shape[1], X.shape[1]))
-    for start in range(0, X.shape[0], _BLOCK):
-        Z += tau[start : start + _BLOCK].T @ X[start : start + _BLOCK]
-    return Z.T
