@@ -29,7 +29,7 @@ class NativePairs:
         self.predicted: Array | None = None  # the predictor's, for the second order
 
     @property
-    def _arrays(self) -> tuple[Array, ...]:
+    def _arrays(self) -> tuple[Array, Array, Array, Array, Array]:
         return self._now.S, self._now.A, self.B, self.xi, self.s
 
     @property
