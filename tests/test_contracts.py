@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cases import all_losses, called
 from registry import classes_in
 
+import polymargin
 from polymargin import losses, penalties
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
@@ -352,3 +356,16 @@ def test_balancing_drops_what_cannot_flow_back():
     assert balanced[0, 1] == pytest.approx(balanced[1, 0])
     assert balanced[0, 1] > 0.0
     np.testing.assert_array_equal(balancing_factors(np.zeros((3, 3))), np.zeros((3, 3)))
+
+
+def test_nobody_asks_for_a_loss_or_penalty_by_its_class():
+    """Solvers, estimators and diagnostics ask for capabilities; the base classes are no kind."""
+    kinds = {kind.__name__ for kind in classes_in(losses, ScoreLoss) | classes_in(penalties, Penalty)}
+    kinds |= {kind.__name__ for regularizer in REGULARIZERS.values() for kind in regularizer.__mro__[:-1]}
+    found = []
+    for path in Path(polymargin.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+                asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                found += [f"{path.name}:{node.lineno} asks for {kind}" for kind in asked & kinds]
+    assert not found
