@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from polymargin import OneVsNoneSVC
-from polymargin.estimators.cut import best_cut, label_sets
+from polymargin.estimators.fitting.cut import best_cut, label_sets
 
 from . import results
 from .datasets.base import read

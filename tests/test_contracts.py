@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cases import all_losses, called
 from registry import classes_in
 
+import polymargin
 from polymargin import losses, penalties
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
@@ -15,7 +19,8 @@ from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDist
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balanced_duals, balancing_factors
+from polymargin.solvers.bounds import balanced_duals, balancing_factors, best_multiple
+from polymargin.solvers.types import sparse_duals
 
 each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
 
@@ -117,6 +122,27 @@ def test_repaired_duals_lie_in_the_domain_and_circulate(loss):
         assert A.sum() > 0.0
     small = domains.repaired(1e-3 * balanced_duals(np.where(np.arange(5) != y[:, None], cost[:, None], 0.0), y))
     assert small.sum() > 0.0  # inside: nothing is taken away
+
+
+@each_domain
+def test_repaired_duals_prove_a_bound_with_a_free_intercept(loss):
+    """The best machine of a descent by hand is above it."""
+    rng = np.random.default_rng(20)
+    y = np.r_[np.arange(5), rng.integers(0, 5, 35)].astype(np.int32)
+    X, cost = rng.normal(size=(40, 3)) + 2.0 * rng.normal(size=(5, 3))[y], rng.uniform(0.2, 1.0, 40)
+    problem = Problem(X, y, cost, 5, loss, SquaredNorm(), fit_intercept=True)
+    if loss.squared:  # its duals have no bound: nothing to repair
+        return
+    W, b, mean, best = np.zeros((3, 5)), np.zeros(5), np.zeros((40, 5)), np.inf
+    for step in range(1, 400):  # subgradient descent: its subgradients, averaged, are duals
+        T = cost[:, None] * loss.gradient(X @ W + b, y)
+        mean += 2.0 / (step + 1) * (T - mean)
+        W, b = W - 2.0 / (step + 1) * (W + X.T @ T), b - 0.1 / step * T.sum(axis=0)
+        best = min(best, problem.primal(W, b))
+    A = np.where(np.arange(5) != y[:, None], np.maximum(mean, 0.0), 0.0)
+    total, squared_norm = problem.repaired_totals(sparse_duals(balanced_duals(A, y)))
+    t = best_multiple(1.0, total, squared_norm)
+    assert 0.0 < t * total - 0.5 * t * t * squared_norm <= best
 
 
 def test_top_1_is_the_closest_rival():
@@ -330,3 +356,16 @@ def test_balancing_drops_what_cannot_flow_back():
     assert balanced[0, 1] == pytest.approx(balanced[1, 0])
     assert balanced[0, 1] > 0.0
     np.testing.assert_array_equal(balancing_factors(np.zeros((3, 3))), np.zeros((3, 3)))
+
+
+def test_nobody_asks_for_a_loss_or_penalty_by_its_class():
+    """Solvers, estimators and diagnostics ask for capabilities; the base classes are no kind."""
+    kinds = {kind.__name__ for kind in classes_in(losses, ScoreLoss) | classes_in(penalties, Penalty)}
+    kinds |= {kind.__name__ for regularizer in REGULARIZERS.values() for kind in regularizer.__mro__[:-1]}
+    found = []
+    for path in Path(polymargin.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("isinstance", "issubclass"):
+                asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                found += [f"{path.name}:{node.lineno} asks for {kind}" for kind in asked & kinds]
+    assert not found

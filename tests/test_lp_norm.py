@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from polymargin import CrammerSingerSVC, LpNormSVC
 from polymargin._core import native
-from polymargin.estimators.choice_of_p import CANDIDATES, stratified_folds
+from polymargin.estimators.fitting.choice_of_p import CANDIDATES, stratified_folds
 from polymargin.penalties import BlockNorm
 
 each_p = pytest.mark.parametrize("p", [1.1, 1.33, 1.5, 1.8, 2.0])

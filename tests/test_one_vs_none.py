@@ -18,7 +18,7 @@ from test_kernels import square_root
 
 from polymargin import OneVsNoneSVC
 from polymargin.certificate import Ledger
-from polymargin.estimators.cut import best_cut, label_sets
+from polymargin.estimators.fitting.cut import best_cut, label_sets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, ZeroSumNorm
 from polymargin.solvers.ascent.labels import label_ascent

@@ -199,6 +199,14 @@ class Problem(Objective):
         tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
         return support, tau[:, : self.n_classes]
 
+    def repaired_totals(self, duals: SparseDuals) -> tuple[float, float]:
+        """Sum and ``|X' tau|^2`` of duals that circulate, repaired into domains of which no multiple of them may be part."""
+        A = self.row_domains.repaired(duals.dense(self.n_classes))
+        tau = -A
+        tau[np.arange(len(A)), self.y] = A.sum(axis=1)
+        Z = np.asarray(self.X.T @ tau)
+        return float(A.sum()), float(np.vdot(Z, Z))
+
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)
 

@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators.returned import as_returned, solve_near_zero, solver_tolerance
+from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
 from polymargin.solvers import Solution, SparseDuals, Start, solve
 
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
-    from polymargin.estimators.expansion import Expansion
+    from polymargin.estimators.fitting.expansion import Expansion
     from polymargin.features import KernelMap
 
 
@@ -164,7 +164,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
             self.class_vectors_ = end.vectors
         else:
-            from polymargin.estimators.expansion import solve_and_expand, solve_by_kernel_dual
+            from polymargin.estimators.fitting.expansion import solve_and_expand, solve_by_kernel_dual
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
@@ -242,7 +242,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """Rows of the kernel's features; None if the machine is solved on the kernel itself."""
         if not self._has_kernel_dual:
             return mapping.fit_transform(rows, targets.sample_weight)
-        from polymargin.estimators.expansion import features_or_none
+        from polymargin.estimators.fitting.expansion import features_or_none
 
         return features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
 

@@ -12,7 +12,7 @@ from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators.base import MarginClassifier
 from polymargin.estimators.docs import documented
-from polymargin.estimators.returned import solve_near_zero
+from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
@@ -151,7 +151,7 @@ class LpNormSVC(MarginClassifier):
 
     def _problem(self, X: Any, y: NDArray[np.int32], weight: NDArray[np.float64], n_classes: int) -> Problem:
         if "p_" not in vars(self).get("_fitting", {"p_": None}):  # in a fit with p="auto"
-            from polymargin.estimators.choice_of_p import cross_validated_p
+            from polymargin.estimators.fitting.choice_of_p import cross_validated_p
 
             problem = super()._problem(X, y, weight, n_classes)
             seed, n_threads = validation.seed_of(self.random_state), validation.thread_count(self.n_jobs)

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.certificate import Ledger
-from polymargin.estimators import label_targets
 from polymargin.estimators.base import MarginClassifier, Targets
 from polymargin.estimators.docs import documented
+from polymargin.estimators.fitting import label_targets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
 from polymargin.solvers import Solution, SparseDuals, Start
@@ -260,7 +260,7 @@ class OneVsNoneSVC(MarginClassifier):
         """The threshold in use: as given, or by cross-validation on these rows."""
         if self.threshold != "auto":
             return float(self.threshold)
-        from polymargin.estimators.cut import cross_validated_cut
+        from polymargin.estimators.fitting.cut import cross_validated_cut
 
         seed = validation.seed_of(self.random_state)
 
@@ -342,7 +342,7 @@ class OneVsNoneSVC(MarginClassifier):
         check_is_fitted(self)
         if self._label_type is None:
             return super().predict(X)
-        from polymargin.estimators.cut import label_sets
+        from polymargin.estimators.fitting.cut import label_sets
 
         sets = label_sets(self.decision_function(X), self.threshold_ - self._slack).astype(self._label_type)
         return sparse.csr_array(sets) if self._sparse_labels else sets

@@ -37,7 +37,6 @@ _ROUNDING = 1e-14  # of Phi: a slope below it leads nowhere
 _CG_STEPS, _CG_ACCURACY = 60, 1e-2
 
 # what these limits are called where the method is chosen
-suits, factorises, epochs_of_a_step = newton_on_unknowns_fits, newton_matrix_fits, epochs_of_newton_step
 
 
 class Point(NamedTuple):

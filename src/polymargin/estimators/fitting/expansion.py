@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.returned import QUICK, negligible
+from polymargin.estimators.fitting.returned import QUICK, negligible
 from polymargin.features import KernelMap
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, Start
