@@ -193,7 +193,8 @@ private:
     // Gives row i, so far without duals, signed ones of a warm start. A negative entry is a beta and names its rival; frozen
     // levels are those of the next `relinearise`.
     void set_row(Size i, const Index* classes, const double* values, Size count) {
-        const RowList list = desk_.empty_list();
+        RowList list;
+        desk_.begin(list);
         Size kept = 0;
         for (Size k = 0; k < count; ++k) {
             if (values[k] > 0.0) {
@@ -321,6 +322,7 @@ private:
         PM_PREFETCH(&state_.cost[i]);
         PM_PREFETCH(&upper_.beta[i]);
         PM_PREFETCH(&upper_.rival[i]);
+        PM_EFFECT();
     }
 
     Assessment visit(Size i) {
@@ -348,7 +350,15 @@ private:
     BandRow look(Size i) {
         const auto& slot = state_.duals.slot(i);
         const Upper upper = slot.target_active ? upper_.kind : Upper::absent;
-        BandRow row{desk_.empty_list(), state_.q[i], band_.kappa(state_.cost[i]), upper, c_ + 2, 0.0, upper_.beta[i], 0.0};
+        BandRow row;
+        desk_.begin(row);
+        row.q = state_.q[i];
+        row.kappa = band_.kappa(state_.cost[i]);
+        row.upper = upper;
+        row.at_rival = c_ + 2;
+        row.g_rival = 0.0;
+        row.beta = upper_.beta[i];
+        row.next_beta = 0.0;
         if (slot.every) {
             look_at_every_class(i, slot, row);
         } else {

@@ -90,8 +90,9 @@ public:
         for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + row.a[k] + before;
         Price at = price_of(z, row.count, cap, 0.0, 1.0, before);
         if (at.nu < (k_ - 1.0) * cap) return solve_on_cone(row, z, at.nu);
+        const double total = std::min(at.nu, row.cost);
         if (at.nu > row.cost) at = price_of(z, row.count, cap, row.cost, 0.0, at.nu);
-        take(row, z, at.nu, cap);
+        take(row, z, at.nu, cap, total);
     }
 
 private:
@@ -180,18 +181,21 @@ private:
             if (!(next > low && next < high)) break;
             total = next;
         }
-        take(row, z, nu, share * total);
+        take(row, z, nu, share * total, total);
     }
 
-    // next = clip(z - nu, 0, cap); rounding must not leave the domain.
-    static void take(RowView& row, const double* z, double nu, double cap) {
-        double sum = 0.0;
+    // next = clip(z - nu, 0, cap). Where z is far above the cap rounding would leave the domain: what is between the bounds is
+    // scaled to the sum it must have.
+    static void take(RowView& row, const double* z, double nu, double cap, double total) {
+        double capped = 0.0, free = 0.0;
         for (Size k = 0; k < row.count; ++k) {
             row.next[k] = std::min(std::max(z[k] - nu, 0.0), cap);
-            sum += row.next[k];
+            (row.next[k] < cap ? free : capped) += row.next[k];
         }
-        if (sum > row.cost) {
-            for (Size k = 0; k < row.count; ++k) row.next[k] *= row.cost / sum;
+        if (!(free > 0.0)) return;
+        const double scale = std::max(0.0, total - capped) / free;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.next[k] < cap) row.next[k] = std::min(scale * row.next[k], cap);
         }
     }
 

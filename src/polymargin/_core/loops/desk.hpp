@@ -14,8 +14,16 @@ public:
     explicit Desk(Size n_classes)
         : c_(n_classes), classes_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2), every_(padded(c_)) {}
 
-    RowList empty_list() {
-        return {classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, false};
+    // An empty list. (Filled in place: a copy would wait for what has just been stored.)
+    void begin(RowList& row) {
+        row.classes = classes_.data();
+        row.a = a_.data();
+        row.g = g_.data();
+        row.next = next_.data();
+        row.scratch = scratch_.data();
+        row.count = 0;
+        row.g_target = 0.0;
+        row.narrowed = false;
     }
 
     double* every() { return every_.data(); }  // room for the scores of all classes

@@ -121,7 +121,13 @@ private:
     // Gathers the list of row i: classes, duals and g.
     RowView look(Size i) {
         const auto& slot = state_.duals.slot(i);
-        RowView row{desk_.empty_list(), state_.cost[i], state_.y[i], slot.target_active, parked_.data(), 0};
+        RowView row;
+        desk_.begin(row);
+        row.cost = state_.cost[i];
+        row.y = state_.y[i];
+        row.target_active = slot.target_active;
+        row.parked_classes = parked_.data();
+        row.n_parked = 0;
         if (slot.every) {
             look_at_every_class(i, slot, row);
             return row;

@@ -76,6 +76,7 @@ public:
     void prefetch(Size i) const {
         labels_.prefetch(slots_[i].start);
         PM_PREFETCH(values_.data() + slots_[i].start);
+        PM_EFFECT();
     }
 
     // Makes room for `count` entries in row i and forgets the old ones.

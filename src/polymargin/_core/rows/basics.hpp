@@ -8,8 +8,10 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define PM_PREFETCH(address) __builtin_prefetch(address)
+#define PM_EFFECT() __asm__ volatile("")  // GCC leaves out calls of functions that do nothing but prefetch
 #else
 #define PM_PREFETCH(address) ((void)0)
+#define PM_EFFECT() ((void)0)
 #endif
 
 namespace polymargin {
@@ -27,6 +29,7 @@ inline void prefetch_range(const void* begin, Size bytes) {
     constexpr Size line = 64, most = 64 * line;
     const char* p = static_cast<const char*>(begin);
     for (Size k = 0; k < bytes && k < most; k += line) PM_PREFETCH(p + k);
+    PM_EFFECT();
 }
 
 // Rounds up to a whole number of 32-byte vectors of doubles.
