@@ -42,7 +42,7 @@ def open_loop(problem: Problem, seed: int) -> native.RowLoop:
 def native_loop(
     name: str, X: Any, problem: Problem, seed: int, waiting: bool = False, parameters: Sequence[float] = ()
 ) -> native.RowLoop:
-    """The native loop of a row problem, with the parameters of its domain, on rows X with the targets and costs of `problem`.
+    """The native loop of a row problem, with its domain's parameters, on rows X with the targets and costs of `problem`.
 
     With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
     """

@@ -50,7 +50,7 @@ class _Interior(PairIterate):
         self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
 
     @property
-    def pairs(self) -> tuple[Array, ...]:
+    def pairs(self) -> tuple[Array, Array, Array, Array, Array]:
         return self.S, self.A, self.B, self.xi, self.s
 
     @property
