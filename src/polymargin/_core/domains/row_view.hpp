@@ -20,6 +20,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
 
 #include "../rows/basics.hpp"
 
@@ -70,5 +73,16 @@ struct RowView : RowList {
 struct Assessment {
     double gap, violation;
 };
+
+// A domain with parameters takes them and the number of classes; others have none.
+template <class Domain>
+Domain make_domain(const std::vector<double>& parameters, Size n_classes) {
+    if constexpr (std::is_constructible_v<Domain, const std::vector<double>&, Size>) {
+        return Domain(parameters, n_classes);
+    } else {
+        if (!parameters.empty()) throw std::invalid_argument("this row problem has no parameters");
+        return Domain{};
+    }
+}
 
 }  // namespace polymargin

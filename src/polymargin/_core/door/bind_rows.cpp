@@ -17,7 +17,6 @@ namespace {
 RowAscent* open(const std::string& problem, const RowArrays& X, Vector<Index> y, Vector<double> cost, Size n_classes,
                 bool waiting, std::uint64_t seed, std::vector<double> parameters) {
     check_targets(y, cost, X.n_rows(), n_classes);
-    if (problem != "top_k") no_parameters(problem, parameters);
     LoopSettings settings;
     settings.waiting = waiting;
     settings.seed = seed;

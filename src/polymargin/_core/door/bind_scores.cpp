@@ -28,7 +28,7 @@ void same_shape(const First& first, const Rest&... rest) {
 
 void check_labels(const Classes& y, Size n, Size c) {
     check_size(y, n, "y");
-    check_range(y, c, "y");
+    check_range(y, c, "the class list y");
 }
 
 void check_costs(const Vector<double>& cost, Size n) { check_size(cost, n, "cost"); }

@@ -15,17 +15,12 @@ namespace polymargin {
     throw std::invalid_argument("unknown row problem '" + name + "'");
 }
 
-inline void no_parameters(const std::string& name, const std::vector<double>& parameters) {
-    if (!parameters.empty()) throw std::invalid_argument("the row problem '" + name + "' has no parameters");
-}
-
 // Calls `work` with the domain.
 template <class Work>
 auto with_domain(const std::string& name, const std::vector<double>& parameters, Size n_classes, Work work) {
-    if (name == "top_k") return work(TopK(parameters, n_classes));
-    no_parameters(name, parameters);
-    if (name == "crammer_singer") return work(Simplex{});
-    if (name == "weston_watkins") return work(Box{});
+    if (name == "crammer_singer") return work(make_domain<Simplex>(parameters, n_classes));
+    if (name == "weston_watkins") return work(make_domain<Box>(parameters, n_classes));
+    if (name == "top_k") return work(make_domain<TopK>(parameters, n_classes));
     unknown_problem(name);
 }
 

@@ -20,7 +20,7 @@ void check_targets(const Vector<Index>& y, const Vector<double>& cost, Size n, S
     if (n_classes < 2) throw std::invalid_argument("n_classes must be at least 2");
     check_size(y, n, "y");
     check_size(cost, n, "cost");
-    check_range(y, n_classes, "y");
+    check_range(y, n_classes, "the class list y");
 }
 
 void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels, const Vector<double>& values, const Index* y,

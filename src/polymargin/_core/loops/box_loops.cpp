@@ -5,8 +5,8 @@
 namespace polymargin {
 
 RowAscent* open_box_loop(const std::string& problem, const RowTask& task) {
-    if (problem == "weston_watkins") return open<Identity>(Box{}, task);
-    if (problem == "metric_weston_watkins") return open<BetweenClasses>(Box{}, task);
+    if (problem == "weston_watkins") return open<Box, Identity>(task);
+    if (problem == "metric_weston_watkins") return open<Box, BetweenClasses>(task);
     return nullptr;
 }
 

@@ -229,7 +229,7 @@ private:
         Assessment row{0.0, 0.0};
         const Size kept = assess(i, m, row);
         active_[i] = static_cast<std::uint32_t>(kept);
-        schedule_.rest(i, kept == 0);
+        if (kept == 0) schedule_.rest(i, true);
         if (row.violation > 0.0) move(i, kept);
         return row;
     }

@@ -205,8 +205,9 @@ private:
     std::vector<double> steps_;
 };
 
-template <class Metric, class Domain>
-RowAscent* open(const Domain& domain, const RowTask& task) {
+template <class Domain, class Metric>
+RowAscent* open(const RowTask& task) {
+    const Domain domain = make_domain<Domain>(task.parameters, task.rows.n_classes());
     return new RowLoop<Domain, Metric>(domain, task.rows, task.y, task.cost, task.settings);
 }
 

@@ -6,9 +6,9 @@
 namespace polymargin {
 
 RowAscent* open_simplex_loop(const std::string& problem, const RowTask& task) {
-    if (problem == "crammer_singer") return open<Identity>(Simplex{}, task);
-    if (problem == "scaled_crammer_singer") return open<ClassScales>(Simplex{}, task);
-    if (problem == "squared_crammer_singer") return open<ClassScales>(SquaredSimplex{}, task);
+    if (problem == "crammer_singer") return open<Simplex, Identity>(task);
+    if (problem == "scaled_crammer_singer") return open<Simplex, ClassScales>(task);
+    if (problem == "squared_crammer_singer") return open<SquaredSimplex, ClassScales>(task);
     return nullptr;
 }
 

@@ -5,7 +5,7 @@
 namespace polymargin {
 
 RowAscent* open_top_k_loop(const std::string& problem, const RowTask& task) {
-    if (problem == "top_k") return open<Identity>(TopK(task.parameters, task.rows.n_classes()), task);
+    if (problem == "top_k") return open<TopK, Identity>(task);
     return nullptr;
 }
 
