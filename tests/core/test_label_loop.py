@@ -24,8 +24,7 @@ def pair_data(seed: int, n: int = 40, d: int = 5, c: int = 4):
 def open_loop(build, X, pairs, coupling, storage="dense64", seed=0):
     scale, common, slack = COUPLINGS[coupling]
     settings = {"scale": scale, "common": common, "slack": slack, "inverse_rho": 1.0, "n_labels": 4, "seed": seed}
-    arrays = build.LabelArrays(*pairs, X.mean(axis=0), **settings)
-    return build.open_labels(*stored(X, storage), arrays)
+    return build.label_loop(stored(build, X, storage), *pairs, X.mean(axis=0), **settings)
 
 
 def machine_of(X, rows, labels, signs, a, coupling):
@@ -71,7 +70,7 @@ def test_duals_of_one_loop_start_another(build):
     first = open_loop(build, X, pairs, "soft")
     first.ascend(300, 0.0)
     assert 0 < first.visits <= 300 and first.epochs > 0
-    second = open_loop(build, X, pairs, "soft", "csr64-int32", seed=1)
+    second = open_loop(build, X, pairs, "soft", "csr64", seed=1)
     second.set_duals(first.duals())
     np.testing.assert_allclose(second.weights(), first.weights(), atol=1e-12)
     np.testing.assert_allclose(second.offsets(), first.offsets(), atol=1e-12)

@@ -66,7 +66,7 @@ def test_every_epoch_raises_the_dual_and_new_scales_keep_it_true(problem):
     assert loop.dual == pytest.approx(loop.dual_sum - 0.5 * loop.squared_norm, rel=1e-10)
 
 
-@pytest.mark.parametrize("storage", ["dense64", "csr64-int32"])
+@pytest.mark.parametrize("storage", ["dense64", "csr64"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_proximal_intercept_is_not_scaled(problem, storage):
     X, y, cost, scales = scaled_data(3)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC, features
-from polymargin.estimators import expansion
+from polymargin.estimators.fitting import expansion
 from polymargin.features import KernelMap
 from polymargin.solvers.ascent import gram_rows
 from polymargin.solvers.ascent import kernel as kernel_dual

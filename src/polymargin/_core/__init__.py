@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import polymargin._core._baseline as _baseline
 
@@ -22,6 +23,9 @@ def _best_build() -> ModuleType:
     return _v3
 
 
-native = _best_build()
+if TYPE_CHECKING:
+    import polymargin._core._baseline as native  # both builds have the same names
+else:
+    native = _best_build()
 
 __all__ = ["native"]

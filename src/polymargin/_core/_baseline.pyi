@@ -1,217 +1,111 @@
-"""The native loops (see dual_loop.hpp). Arrays passed in are borrowed and must have exactly these types."""
+"""The native loops (see the headers beside this file). Arrays that are borrowed or changed must have exactly these types."""
 
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-class DualAscent:
-    estimate: float
-    epochs: int
-    visits: int
-    dual: float
-    dual_sum: float
-    squared_norm: float
-    def ascend(self, max_visits: int, tol: float) -> None: ...
-    def loss(self, n_threads: int) -> float: ...
-    def restore(self) -> None: ...
-    def weights(self) -> NDArray[np.float64]: ...
-    def intercepts(self) -> NDArray[np.float64]: ...
-    def start_intercept(self, means: NDArray[np.float64], inverse_rho: float) -> None: ...
-    def set_base(self, W0: NDArray[np.float64], constant: float) -> None: ...
-    def sums(self) -> NDArray[np.float64]: ...
-    def centre(self) -> NDArray[np.float64]: ...
-    def move_centre(self, to: NDArray[np.float64]) -> None: ...
-    def flows(self) -> NDArray[np.float64]: ...
-    def scaled(self, factors: NDArray[np.float64]) -> tuple[float, float, float]: ...
-    def change_metric(self, P: NDArray[np.float64], t: float) -> None: ...
-    def duals(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
-    def set_duals(
-        self, starts: NDArray[np.int64], classes: NDArray[np.int32], values: NDArray[np.float64]
-    ) -> None: ...
+_Floats: TypeAlias = NDArray[np.float64]
+_Singles: TypeAlias = NDArray[np.float32]
+_Classes: TypeAlias = NDArray[np.int32]
+_Starts: TypeAlias = NDArray[np.int64]
 
-def dense(
-    problem: str,
-    X: NDArray[Any],
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
-    n_classes: int,
-    waiting: bool,
-    seed: int,
-) -> DualAscent: ...
-def csr(
-    problem: str,
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    n_features: int,
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
-    n_classes: int,
-    waiting: bool,
-    seed: int,
-) -> DualAscent: ...
-def solve_row(
-    problem: str, g: NDArray[np.float64], a: NDArray[np.float64], g_target: float, q: float, cost: float
-) -> NDArray[np.float64]: ...
-
-class LabelArrays:
-    def __init__(
-        self,
-        starts: NDArray[np.int64],
-        labels: NDArray[np.int32],
-        signs: NDArray[np.float64],
-        costs: NDArray[np.float64],
-        means: NDArray[np.float64],
-        *,
-        scale: float,
-        common: float,
-        slack: float,
-        inverse_rho: float,
-        n_labels: int,
-        seed: int,
-    ) -> None: ...
-
-class LabelAscent:
-    estimate: float
-    epochs: int
-    visits: int
-    dual: float
-    def ascend(self, max_visits: int, tol: float) -> None: ...
-    def loss(self, n_threads: int) -> float: ...
-    def restore(self) -> None: ...
-    def set_duals(self, a: NDArray[np.float64]) -> None: ...
-    def duals(self) -> NDArray[np.float64]: ...
-    def move_centre(self, to: NDArray[np.float64]) -> None: ...
-    def centre(self) -> NDArray[np.float64]: ...
-    def next_centre(self) -> NDArray[np.float64]: ...
-    def weights(self) -> NDArray[np.float64]: ...
-    def offsets(self) -> NDArray[np.float64]: ...
-
-@overload
-def open_labels(X: NDArray[Any], labels: LabelArrays) -> LabelAscent: ...
-@overload
-def open_labels(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], n_features: int, labels: LabelArrays
-) -> LabelAscent: ...
 def supports_v3() -> bool: ...
 
-_Scores = NDArray[np.float64]  # (n, c)
+class Rows:
+    """Rows of X, dense or CSR, in single or double precision; the arrays are borrowed."""
 
-def start_pairs(
-    y: NDArray[np.int32], cost: NDArray[np.float64], mu: float, S: _Scores, A: _Scores, B: _Scores, xi: _Scores, s: _Scores
-) -> None: ...
-def pair_system(
-    y: NDArray[np.int32],
-    mu: float,
-    S: _Scores,
-    A: _Scores,
-    B: _Scores,
-    xi: _Scores,
-    s: _Scores,
-    predictor: _Scores | None,
-    T: _Scores,
-    omega: _Scores,
-) -> None: ...
-def assess_step(
-    y: NDArray[np.int32],
-    mu: float,
-    S: _Scores,
-    A: _Scores,
-    B: _Scores,
-    xi: _Scores,
-    s: _Scores,
-    dS: _Scores,
-    predictor: _Scores | None,
-) -> tuple[float, float, float, float, float, float, float]: ...
-def take_step(
-    y: NDArray[np.int32],
-    mu: float,
-    S: _Scores,
-    A: _Scores,
-    B: _Scores,
-    xi: _Scores,
-    s: _Scores,
-    dS: _Scores,
-    predictor: _Scores | None,
-    primal: float,
-    dual: float,
-) -> None: ...
-def hinge_value(S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], t: float) -> float: ...
-def pair_matrix(
-    K: _Scores,
-    rows: NDArray[np.int32],
-    own: NDArray[np.int32],
-    rivals: NDArray[np.int32],
-    P: NDArray[np.float64],
-    M: NDArray[np.float64],
-) -> None: ...
-def star_product(omega: _Scores, y: NDArray[np.int32], V: _Scores) -> None: ...
-def pairwise_logistic(
-    S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], T: _Scores, omega: _Scores
-) -> float: ...
-def softmax(S: _Scores, y: NDArray[np.int32], cost: NDArray[np.float64], T: _Scores, P: _Scores) -> float: ...
-def softmax_product(P: _Scores, cost: NDArray[np.float64], V: _Scores) -> None: ...
-class MarginDistribution:
-    estimate: float
-    visits: int
-    dual: float
-    concave_part: float
-    squared_norm: float
+    @overload
+    def __init__(self, X: NDArray[Any]) -> None: ...
+    @overload
+    def __init__(self, data: NDArray[Any], indices: NDArray[np.int32], indptr: _Starts, n_features: int) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+
+class _Ascent:
+    @property
+    def estimate(self) -> float: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def visits(self) -> int: ...
+    @property
+    def dual(self) -> float: ...
     def ascend(self, max_visits: int, tol: float) -> None: ...
-    def evaluate(self, n_threads: int) -> tuple[float, float]: ...
-    def relinearise(self, gently: bool = False) -> None: ...
     def restore(self) -> None: ...
-    def weights(self) -> NDArray[np.float64]: ...
-    def intercepts(self) -> NDArray[np.float64]: ...
-    def start_intercept(self, means: NDArray[np.float64], inverse_rho: float) -> None: ...
-    def sums(self) -> NDArray[np.float64]: ...
-    def centre(self) -> NDArray[np.float64]: ...
-    def move_centre(self, to: NDArray[np.float64]) -> None: ...
-    def flows(self) -> NDArray[np.float64]: ...
-    def scaled(self, factors: NDArray[np.float64]) -> tuple[float, float]: ...
-    def duals(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
-    def set_duals(
-        self, starts: NDArray[np.int64], classes: NDArray[np.int32], values: NDArray[np.float64]
-    ) -> None: ...
+    def weights(self) -> _Floats: ...
+    def centre(self) -> _Floats: ...
+    def move_centre(self, to: _Floats) -> None: ...
+
+class _DualAscent(_Ascent):
+    @property
+    def squared_norm(self) -> float: ...
+    def intercepts(self) -> _Floats: ...
+    def start_intercept(self, means: _Floats, inverse_rho: float) -> None: ...
+    def sums(self) -> _Floats: ...
+    def flows(self) -> _Floats: ...
+    def duals(self) -> tuple[_Starts, _Classes, _Floats]: ...
+    def set_duals(self, starts: _Starts, classes: _Classes, values: _Floats) -> None: ...
+
+class RowLoop(_DualAscent):
+    @property
+    def dual_sum(self) -> float: ...
+    def loss(self, n_threads: int) -> float: ...
+    def set_base(self, W0: _Floats, constant: float) -> None: ...
+    def scaled(self, factors: _Floats) -> tuple[float, float, float]: ...
+    def totals_of(self, factors: _Floats) -> tuple[float, float, float, _Floats]: ...
+    def squared_norms(self) -> _Floats: ...
+    def rescale(self, scales: _Floats, squared_norms: _Floats) -> None: ...
+    def change_metric(self, P: _Floats, t: float) -> None: ...
+
+def row_loop(
+    problem: str,
+    rows: Rows,
+    y: _Classes,
+    cost: _Floats,
+    n_classes: int,
+    waiting: bool,
+    seed: int,
+    parameters: Sequence[float] = ...,
+) -> RowLoop: ...
+def solve_row(
+    problem: str, g: _Floats, a: _Floats, g_target: float, q: float, cost: float, parameters: Sequence[float] = ...
+) -> _Floats: ...
+def solve_scaled_row(
+    problem: str, g: _Floats, a: _Floats, g_target: float, curvatures: _Floats, target_curvature: float, cost: float
+) -> _Floats: ...
+
+class BandLoop(_DualAscent):
+    @property
+    def concave_part(self) -> float: ...
+    def evaluate(self, n_threads: int) -> tuple[float, float]: ...
+    def relinearise(self, gently: bool = ...) -> None: ...
+    def scaled(self, factors: _Floats) -> tuple[float, float]: ...
     def newton_pass(
-        self, W: NDArray[np.float64], b: NDArray[np.float64], damping: float
-    ) -> tuple[float, float, float, float, NDArray[np.float64], NDArray[np.float64]]: ...
-    def newton_product(
-        self, P: NDArray[np.float64], p: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-    def newton_matrix(self) -> NDArray[np.float64]: ...
-    def newton_curvature(self) -> NDArray[np.float64]: ...
+        self, W: _Floats, b: _Floats, damping: float
+    ) -> tuple[float, float, float, float, _Floats, _Floats]: ...
+    def newton_product(self, P: _Floats, p: _Floats) -> tuple[_Floats, _Floats]: ...
+    def newton_matrix(self) -> _Floats: ...
+    def newton_curvature(self) -> _Floats: ...
     def accept_newton(self) -> None: ...
 
-def dense_margin_distribution(
-    X: NDArray[Any],
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
+def band_loop(
+    rows: Rows,
+    y: _Classes,
+    cost: _Floats,
     n_classes: int,
     theta: float,
     mu: float,
     frozen: bool,
     waiting: bool,
     seed: int,
-) -> MarginDistribution: ...
-def csr_margin_distribution(
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    n_features: int,
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
-    n_classes: int,
-    theta: float,
-    mu: float,
-    frozen: bool,
-    waiting: bool,
-    seed: int,
-) -> MarginDistribution: ...
+) -> BandLoop: ...
 def solve_band_row(
-    g: NDArray[np.float64],
-    a: NDArray[np.float64],
+    g: _Floats,
+    a: _Floats,
     beta: float,
     g_target: float,
     rival: int,
@@ -220,31 +114,105 @@ def solve_band_row(
     kappa: float,
     theta: float,
     mu: float,
-) -> tuple[NDArray[np.float64], float]: ...
+) -> tuple[_Floats, float]: ...
+
+class LabelLoop(_Ascent):
+    def loss(self, n_threads: int) -> float: ...
+    def duals(self) -> _Floats: ...
+    def set_duals(self, a: _Floats) -> None: ...
+    def next_centre(self) -> _Floats: ...
+    def offsets(self) -> _Floats: ...
+
+def label_loop(
+    rows: Rows,
+    starts: _Starts,
+    labels: _Classes,
+    signs: _Floats,
+    costs: _Floats,
+    means: _Floats,
+    *,
+    scale: float,
+    common: float,
+    slack: float,
+    inverse_rho: float,
+    n_labels: int,
+    seed: int,
+) -> LabelLoop: ...
+
+# working sets of the kernel dual; S, a, b, sums and out are changed
+
 def kernel_ascend(
     problem: str,
-    K: NDArray[np.float32],
-    S: NDArray[np.float64],
-    a: NDArray[np.float64],
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
-    b: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    K: _Singles,
+    S: _Floats,
+    a: _Floats,
+    y: _Classes,
+    cost: _Floats,
+    b: _Floats,
+    sums: _Floats,
     inverse_rho: float,
     goal: float,
     max_visits: int,
     seed: int,
+    parameters: Sequence[float] = ...,
 ) -> tuple[int, float]: ...
 def kernel_gaps(
     problem: str,
-    S: NDArray[np.float64],
-    a: NDArray[np.float64],
-    y: NDArray[np.int32],
-    cost: NDArray[np.float64],
-    b: NDArray[np.float64],
-    out: NDArray[np.float64],
+    S: _Floats,
+    a: _Floats,
+    y: _Classes,
+    cost: _Floats,
+    b: _Floats,
+    out: _Floats,
+    parameters: Sequence[float] = ...,
 ) -> float: ...
-def kernel_room(problem: str, a: NDArray[np.float64], cost: NDArray[np.float64]) -> float: ...
-def gather(
-    rows: NDArray[Any], numbers: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float32]
+def kernel_room(problem: str, a: _Floats, cost: _Floats, parameters: Sequence[float] = ...) -> float: ...
+def gather(rows: NDArray[Any], numbers: _Starts, columns: _Starts, out: _Singles) -> None: ...
+
+# passes over scores (n, c); S, A, B, xi, s, T, omega, P and V are changed where they are results
+
+def start_pairs(
+    y: _Classes, cost: _Floats, mu: float, S: _Floats, A: _Floats, B: _Floats, xi: _Floats, s: _Floats
 ) -> None: ...
+def pair_system(
+    y: _Classes,
+    mu: float,
+    S: _Floats,
+    A: _Floats,
+    B: _Floats,
+    xi: _Floats,
+    s: _Floats,
+    predictor: _Floats | None,
+    T: _Floats,
+    omega: _Floats,
+) -> None: ...
+def assess_step(
+    y: _Classes,
+    mu: float,
+    S: _Floats,
+    A: _Floats,
+    B: _Floats,
+    xi: _Floats,
+    s: _Floats,
+    dS: _Floats,
+    predictor: _Floats | None,
+) -> tuple[float, float, float, float, float, float, float]: ...
+def take_step(
+    y: _Classes,
+    mu: float,
+    S: _Floats,
+    A: _Floats,
+    B: _Floats,
+    xi: _Floats,
+    s: _Floats,
+    dS: _Floats,
+    predictor: _Floats | None,
+    primal: float,
+    dual: float,
+) -> None: ...
+def hinge_value(S: _Floats, y: _Classes, cost: _Floats, t: float) -> float: ...
+def pair_matrix(K: _Floats, rows: _Classes, own: _Classes, rivals: _Classes, P: _Floats, M: _Floats) -> None: ...
+def star_product(omega: _Floats, y: _Classes, V: _Floats) -> None: ...
+def pairwise_logistic(S: _Floats, y: _Classes, cost: _Floats, T: _Floats, omega: _Floats) -> float: ...
+def softmax(S: _Floats, y: _Classes, cost: _Floats, T: _Floats, P: _Floats) -> float: ...
+def softmax_product(P: _Floats, cost: _Floats, V: _Floats) -> None: ...

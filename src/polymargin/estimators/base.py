@@ -465,8 +465,10 @@ def _canonical(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    if X.indices.dtype != X.indptr.dtype:
-        wide = np.promote_types(X.indices.dtype, X.indptr.dtype)
-        X = type(X)((X.data, X.indices.astype(wide), X.indptr.astype(wide)), shape=X.shape, copy=False)
-        X.indices, X.indptr = X.indices.astype(wide, copy=False), X.indptr.astype(wide, copy=False)
+    # the core numbers columns in four bytes, and products of scipy want both index arrays alike
+    index = np.int32 if max(X.shape[1], X.indptr[-1]) <= np.iinfo(np.int32).max else np.int64
+    if X.indices.dtype != index or X.indptr.dtype != index:
+        arrays = X.indices.astype(index, copy=False), X.indptr.astype(index, copy=False)
+        X = type(X)((X.data, *arrays), shape=X.shape, copy=False)
+        X.indices, X.indptr = arrays
     return X

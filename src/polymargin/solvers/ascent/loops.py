@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin._core import native
@@ -13,28 +15,41 @@ from polymargin.problem import Problem
 from polymargin.solvers.rows import centre_and_spread
 
 
-def open_loop(problem: Problem, seed: int) -> Any:
+def native_rows(X: Any) -> native.Rows:
+    """The rows as native loops read them, borrowed: column numbers in four bytes, starts of rows in eight."""
+    if not sparse.issparse(X):
+        return native.Rows(X)
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {X.shape[1]} columns, more than the {np.iinfo(np.int32).max} that native loops can number")
+    stored = slice(0, int(X.indptr[-1]))
+    indices, starts = X.indices[stored].astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+    return native.Rows(X.data[stored], indices, starts, X.shape[1])
+
+
+def open_loop(problem: Problem, seed: int) -> native.RowLoop:
     """The native loop for this problem's storage and loss."""
     if problem.loss.row_problem is None or not problem.penalty.identity_hessian:
         raise TypeError(
             f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
             f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
         )
-    return native_loop(problem.loss.row_problem, problem.X, problem, seed)
+    return native_loop(problem.loss.row_problem, problem.X, problem, seed, parameters=problem.loss.row_parameters)
 
 
-def native_loop(name: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> Any:
-    """The native loop of a row problem on rows X with the targets and costs of `problem`.
+def native_loop(
+    name: str, X: Any, problem: Problem, seed: int, waiting: bool = False, parameters: Sequence[float] = ()
+) -> native.RowLoop:
+    """The native loop of a row problem, with its domain's parameters, on rows X with the targets and costs of `problem`.
 
     With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
     """
-    arguments = (problem.y, problem.cost, problem.n_classes)
-    if not sparse.issparse(X):
-        return native.dense(name, X, *arguments, waiting, seed)
-    return native.csr(name, X.data, X.indices, X.indptr, X.shape[1], *arguments, True, seed)
+    waiting = waiting or sparse.issparse(X)
+    return native.row_loop(
+        name, native_rows(X), problem.y, problem.cost, problem.n_classes, waiting, seed, [float(p) for p in parameters]
+    )
 
 
-def open_scaled_loop(problem: Problem, seed: int) -> Any:
+def open_scaled_loop(problem: Problem, seed: int) -> native.RowLoop:
     name = problem.loss.scaled_row_problem
     if name is None or problem.penalty.class_scales is None:
         raise TypeError(
@@ -44,27 +59,35 @@ def open_scaled_loop(problem: Problem, seed: int) -> Any:
     return native_loop(name, problem.X, problem, seed)
 
 
-def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> Any:
+def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> native.BandLoop:
     loss, band = problem.loss, problem.loss.margin_band
     if band is None or not problem.penalty.identity_hessian:
         raise TypeError(
             f"concave-convex rounds need the margin distribution loss, or one with a band, and the penalty 1/2 |W|^2; got "
             f"'{loss.name}' with the penalty '{problem.penalty.name}'"
         )
-    X, rest = problem.X, (problem.y, problem.cost, problem.n_classes, *band, frozen)
-    if not sparse.issparse(X):
-        return native.dense_margin_distribution(X, *rest, waiting, seed)
-    return native.csr_margin_distribution(X.data, X.indices, X.indptr, X.shape[1], *rest, True, seed)
+    return native.band_loop(
+        native_rows(problem.X),
+        problem.y,
+        problem.cost,
+        problem.n_classes,
+        band.theta,
+        band.mu,
+        frozen,
+        waiting or sparse.issparse(problem.X),
+        seed,
+    )
 
 
-def open_label_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
+def open_label_loop(problem: LabelProblem, seed: int) -> tuple[native.LabelLoop, NDArray[np.float64]]:
     """The native loop for this problem's storage, and the column means it centres with.
 
     A constant ``1/rho`` of a fifth of the mean squared (centred) row norm keeps the pairs' curvatures well conditioned.
     """
     means, mean_square = centre_and_spread(problem.X)
     coupling = problem.coupling
-    labels = native.LabelArrays(
+    loop = native.label_loop(
+        native_rows(problem.X),
         *problem.y[:2],
         problem.y.signs,
         problem.cost,
@@ -76,7 +99,4 @@ def open_label_loop(problem: LabelProblem, seed: int) -> tuple[Any, np.ndarray]:
         n_labels=problem.n_classes,
         seed=seed,
     )
-    X = problem.X
-    if sparse.issparse(X):
-        return native.open_labels(X.data, X.indices, X.indptr, X.shape[1], labels), means
-    return native.open_labels(X, labels), means
+    return loop, means

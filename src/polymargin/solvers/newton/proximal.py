@@ -21,7 +21,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from polymargin.problem import Problem
-from polymargin.solvers.cost_model import epochs_of_newton_step, newton_matrix_fits, newton_on_unknowns_fits
+from polymargin.solvers.cost_model import newton_matrix_fits
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
 

@@ -1,0 +1,139 @@
+// The box 0 <= a_l <= u of the sum over the rivals: loss sum_l [1 - (s_y - s_l)]_+ (Weston & Watkins; Wang & Scott 2021).
+#pragma once
+
+#include "../metrics/between_classes.hpp"
+#include "../metrics/identity.hpp"
+#include "row_view.hpp"
+
+namespace polymargin {
+
+struct Box {
+    static constexpr bool squared = false, has_faces = true;
+    Size fewest() const { return 1; }
+
+    double loss(const double* scores, Size n_classes, Size y) const {
+        double sum = 0.0;
+        for (Size k = 0; k < n_classes; ++k) {
+            if (k != y) sum += std::max(0.0, 1.0 + scores[k] - scores[y]);
+        }
+        return sum;
+    }
+
+    double room(const double* a, Size count, double cost) const {
+        double highest = 0.0;
+        for (Size k = 0; k < count; ++k) highest = std::max(highest, a[k]);
+        return highest > cost ? cost / highest : 1.0;
+    }
+
+    bool is_free(double a, double cost) const { return a > 0.0 && a < cost; }
+    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
+
+    void project(double* a, Size count, double cost, bool /*closed*/, double* /*scratch*/) const {
+        for (Size k = 0; k < count; ++k) a[k] = std::min(std::max(0.0, a[k]), cost);
+    }
+
+    Assessment assess(RowView& row, double threshold) const {
+        double gap = 0.0, violation = 0.0;
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            const double slope = row.g[k] - row.g_target;  // of the dual in a_k; also the pair's hinge argument
+            const double a = row.a[k];
+            gap += row.cost * std::max(0.0, slope) - a * slope;
+            const double wanted = a <= 0.0 ? std::max(0.0, slope) : a >= row.cost ? std::max(0.0, -slope) : std::fabs(slope);
+            violation = std::max(violation, wanted);
+            const bool drop = a <= 0.0 ? slope < -threshold : a >= row.cost && slope > threshold;
+            if (!drop) {
+                row.keep(kept++, k);
+            } else if (a > 0.0) {
+                row.park(k);
+            }
+        }
+        row.count = kept;
+        return {gap, violation};
+    }
+
+    bool settled(const RowView& row) const { return row.count == 0; }
+
+    // a_l = clip(z_l - A, 0, u) with A = sum_l a_l: the root of an increasing piecewise linear function, by Newton
+    // steps that stop on the right piece.
+    void solve(RowView& row, const Identity& metric) const {
+        const double q = metric.q;
+        if (!(q > 0.0)) return solve_without_features(row);
+        double* z = row.scratch;
+        const double parked = row.parked_sum();
+        double total = parked;
+        for (Size k = 0; k < row.count; ++k) total += row.a[k];
+        double low = parked - row.cost, high = parked + row.cost;  // the root lies strictly inside
+        for (Size k = 0; k < row.count; ++k) {
+            z[k] = (row.g[k] - row.g_target) / q + row.a[k] + total;
+            high += row.cost;
+        }
+        double A = std::min(std::max(total, low), high);
+        for (int step = 0; step < 200; ++step) {
+            double sum = parked, free_sum = parked;
+            Size free = 0;
+            for (Size k = 0; k < row.count; ++k) {
+                const double value = z[k] - A;
+                if (value >= row.cost) {
+                    sum += row.cost;
+                    free_sum += row.cost;
+                } else if (value > 0.0) {
+                    sum += value;
+                    free_sum += z[k];
+                    ++free;
+                }
+            }
+            (A < sum ? low : high) = A;
+            const double newton = free_sum / static_cast<double>(free + 1);
+            if (newton == A) break;  // A lies on the piece whose root it is
+            const double middle = 0.5 * (low + high);
+            A = newton > low && newton < high ? newton : middle;
+            if (!(A > low && A < high)) break;
+        }
+        for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), row.cost);
+    }
+
+    // A matrix between the classes gives no closed form; the row's few duals are solved for by cyclic coordinate ascent,
+    // which costs little beside the row's scores.
+    void solve(RowView& row, const BetweenClasses& metric) const {
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        double* slope = row.scratch;
+        for (Size k = 0; k < row.count; ++k) {
+            slope[k] = row.g[k] - row.g_target;
+            row.next[k] = row.a[k];
+        }
+        double first = 0.0;
+        for (int sweep = 0; sweep < most_sweeps; ++sweep) {
+            const double gain = sweep_once(row, metric, slope);
+            if (sweep == 0) first = gain;
+            if (gain <= enough * first) break;
+        }
+    }
+
+private:
+    static constexpr int most_sweeps = 10;
+    static constexpr double enough = 0.01;  // of the first sweep's gain
+
+    static void solve_without_features(RowView& row) {
+        for (Size k = 0; k < row.count; ++k) row.next[k] = row.g[k] > row.g_target ? row.cost : 0.0;
+    }
+
+    // returns about twice what the dual gains
+    static double sweep_once(RowView& row, const BetweenClasses& metric, double* slope) {
+        double gain = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            const double h = metric.q * metric.between(row.classes[k], row.classes[k]);
+            if (!(h > 0.0)) continue;
+            const double to = std::min(std::max(0.0, row.next[k] + slope[k] / h), row.cost), step = to - row.next[k];
+            if (step == 0.0) continue;
+            row.next[k] = to;
+            gain += h * step * step;
+            for (Size l = 0; l < row.count; ++l) {
+                slope[l] -= metric.q * step * metric.between(row.classes[l], row.classes[k]);
+            }
+        }
+        return gain;
+    }
+};
+
+}  // namespace polymargin

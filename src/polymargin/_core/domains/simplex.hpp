@@ -1,0 +1,147 @@
+// The capped simplex a >= 0, sum_l a_l <= u of the maximum over the rivals: loss max_l [1 - (s_y - s_l)]_+ (Crammer & Singer
+// 2001).
+//
+// The own class gives what the others take at one price nu: with o the scores g without the row's own contribution and
+// curvatures h of the metric, a_l = (o_l - nu)_+ / h_l and sum_l a_l = min(u, (nu - o_y) / h_y). (With class scales: Lei, Dogan,
+// Binder & Kloft 2015, Eq. 13.)
+#pragma once
+
+#include "../metrics/class_scales.hpp"
+#include "../metrics/identity.hpp"
+#include "row_view.hpp"
+#include "thresholds.hpp"
+
+namespace polymargin {
+
+// o in row.next, 1/h in row.scratch; returns o_y, given h_y.
+inline double without_own_share(RowView& row, const ClassScales& metric, double h_target) {
+    double total = 0.0;
+    for (Size k = 0; k < row.count; ++k) {
+        const double h = metric.curvature(row.classes[k]);
+        row.next[k] = row.g[k] + h * row.a[k];
+        row.scratch[k] = 1.0 / h;
+        total += row.a[k];
+    }
+    return row.g_target - h_target * total;
+}
+
+// a_l from o in row.next and 1/h in row.scratch; `capped` says that the duals add up to the cost.
+inline void take_at_price(RowView& row, double nu, bool capped) {
+    double sum = 0.0;
+    for (Size k = 0; k < row.count; ++k) {
+        row.next[k] = std::max(0.0, (row.next[k] - nu) * row.scratch[k]);
+        sum += row.next[k];
+    }
+    if (capped && sum > 0.0) {  // rounding must not leave the domain
+        for (Size k = 0; k < row.count; ++k) row.next[k] *= row.cost / sum;
+    }
+}
+
+struct Simplex {
+    static constexpr bool squared = false, has_faces = true;
+    Size fewest() const { return 1; }
+
+    double loss(const double* scores, Size n_classes, Size y) const {
+        double best = -infinity;
+        for (Size k = 0; k < n_classes; ++k) {
+            if (k != y) best = std::max(best, scores[k]);
+        }
+        return std::max(0.0, 1.0 + best - scores[y]);
+    }
+
+    double room(const double* a, Size count, double cost) const {
+        double sum = 0.0;
+        for (Size k = 0; k < count; ++k) sum += a[k];
+        return sum > cost ? cost / sum : 1.0;
+    }
+
+    // A free dual of the face: away from its bounds.
+    bool is_free(double a, double /*cost*/) const { return a > 0.0; }
+
+    // The row's own class cannot move when the duals add up to the cost.
+    bool is_closed(double sum, double cost) const { return sum >= cost * (1.0 - 1e-14); }
+
+    // Projects a onto the domain, onto its rim sum a = cost if `closed`. `scratch` holds count doubles.
+    void project(double* a, Size count, double cost, bool closed, double* scratch) const {
+        double sum = 0.0;
+        for (Size k = 0; k < count; ++k) sum += std::max(0.0, a[k]);
+        double nu = 0.0;
+        if (closed || sum > cost) nu = simplex_threshold(a, count, cost, scratch);
+        for (Size k = 0; k < count; ++k) a[k] = std::max(0.0, a[k] - nu);
+    }
+
+    Assessment assess(RowView& row, double /*threshold*/) const {
+        double highest = row.target_active ? row.g_target : -infinity;
+        double lowest = infinity, sum = 0.0, inner = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            highest = std::max(highest, row.g[k]);
+            sum += row.a[k];
+            inner += row.a[k] * row.g[k];
+            if (row.a[k] > 0.0) lowest = std::min(lowest, row.g[k]);
+        }
+        const bool full = is_closed(sum, row.cost);
+        if (row.target_active && !full) lowest = std::min(lowest, row.g_target);
+        double gap = row.cost * highest - inner;
+        if (row.target_active) gap -= (row.cost - sum) * row.g_target;
+
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.a[k] > 0.0 || row.g[k] >= lowest) row.keep(kept++, k);
+        }
+        row.count = kept;
+        if (row.target_active && full && row.g_target < lowest) row.target_active = false;
+        return {gap, highest - lowest};
+    }
+
+    bool settled(const RowView& row) const { return row.count + (row.target_active ? 1 : 0) <= 1; }
+
+    void solve(RowView& row, const Identity& metric) const {
+        const double q = metric.q;
+        if (!(q > 0.0)) return solve_without_features(row);
+        double* h = row.next;
+        double total = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            h[k] = row.g[k] + q * row.a[k];
+            total += row.a[k];
+        }
+        const double budget = q * row.cost, h_target = row.g_target - q * total;
+        bool capped = !row.target_active;
+        double nu = 0.0;
+        if (!capped) {
+            nu = open_threshold(h, row.count, h_target, row.scratch);
+            capped = nu - h_target > budget;
+        }
+        if (capped) nu = simplex_threshold(h, row.count, budget, row.scratch);
+        double sum = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            h[k] = std::max(0.0, (h[k] - nu) / q);
+            sum += h[k];
+        }
+        if (capped && sum > 0.0) {  // rounding must not leave the domain
+            for (Size k = 0; k < row.count; ++k) h[k] *= row.cost / sum;
+        }
+    }
+
+    void solve(RowView& row, const ClassScales& metric) const {
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        const double h_target = metric.curvature(row.y), o_target = without_own_share(row, metric, h_target);
+        const double give = 1.0 / h_target;
+        bool capped = !row.target_active;
+        double nu = 0.0;
+        if (!capped) {
+            nu = price(row.next, row.scratch, row.count, give, give * o_target);
+            capped = (nu - o_target) * give > row.cost;
+        }
+        if (capped) nu = price(row.next, row.scratch, row.count, 0.0, -row.cost);
+        take_at_price(row, nu, capped);
+    }
+
+private:
+    // A row of zeros moves no weight: its loss is 1 whatever the machine, so its dual is at the cap.
+    static void solve_without_features(RowView& row) {
+        std::fill_n(row.next, row.count, 0.0);
+        if (row.count > 0) row.next[row.highest()] = row.cost;
+    }
+};
+
+}  // namespace polymargin

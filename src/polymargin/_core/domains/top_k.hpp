@@ -1,0 +1,222 @@
+// The top-k simplex of the mean of the k largest margins: loss [1/k sum of the k largest m_l]_+ with m_l = 1 - (s_y - s_l) for
+// the rivals and m_y = 0 for the own class (Lapin, Hein & Schiele 2015, the alpha form).
+//
+// Over all classes it is {a >= 0, sum a <= u, a_l <= (sum a) / k}. The entry of the own class moves nothing; it only fills the
+// sum, up to its own bound. Without it, with A = sum_{l != y} a_l, the rivals' domain is
+//
+//   0 <= a_l <= cap(A),    A <= u,    cap(A) = min(u / k, A / (k - 1)),
+//
+// which for k = 1 is the capped simplex. For A >= (1 - 1/k) u the cap stands still, below it the domain is a cone.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "../metrics/identity.hpp"
+#include "row_view.hpp"
+
+namespace polymargin {
+
+class TopK {
+public:
+    static constexpr bool squared = false, has_faces = false;
+
+    // parameters: k
+    TopK(const std::vector<double>& parameters, Size n_classes) : k_(parameters.size() == 1 ? parameters[0] : 0.0) {
+        if (!(k_ >= 1.0) || k_ != std::floor(k_) || k_ > static_cast<double>(n_classes)) {
+            throw std::invalid_argument("top_k needs one parameter, a whole number k from 1 to the number of classes");
+        }
+    }
+
+    Size fewest() const { return 2 * static_cast<Size>(k_); }
+
+    double loss(const double* scores, Size n_classes, Size y) const {
+        std::vector<double> margins(n_classes);
+        for (Size k = 0; k < n_classes; ++k) margins[k] = k == y ? 0.0 : 1.0 + scores[k] - scores[y];
+        return std::max(0.0, top(margins.data(), n_classes).mean);
+    }
+
+    // Duals outside of the cone have no multiple inside.
+    double room(const double* a, Size count, double cost) const {
+        double sum = 0.0, highest = 0.0;
+        for (Size k = 0; k < count; ++k) {
+            sum += a[k];
+            highest = std::max(highest, a[k]);
+        }
+        if (highest * (k_ - 1.0) > sum * (1.0 + rounding)) return 0.0;
+        return std::min(1.0, cost / std::max(sum, k_ * highest));
+    }
+
+    // Classes without a dual stay in the list while they are among the k highest or above a class with one.
+    Assessment assess(RowView& row, double /*threshold*/) const {
+        double sum = 0.0, inner = 0.0, lowest = infinity;
+        double* margins = row.scratch;
+        for (Size k = 0; k < row.count; ++k) {
+            margins[k] = row.g[k] - row.g_target;
+            sum += row.a[k];
+            inner += row.a[k] * margins[k];
+            if (row.a[k] > 0.0) lowest = std::min(lowest, margins[k]);
+        }
+        margins[row.count] = 0.0;
+        const Top highest = top(margins, row.count + 1);
+        const double gap = row.cost * std::max(0.0, highest.mean) - inner;
+        lowest = std::min(lowest, highest.last);
+        if (sum == 0.0 && highest.mean <= 0.0) lowest = infinity;  // nothing to take
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.a[k] > 0.0 || row.g[k] - row.g_target >= lowest) row.keep(kept++, k);
+        }
+        row.count = kept;
+        return {gap, std::max(0.0, gap) / row.cost};
+    }
+
+    bool settled(const RowView& row) const { return row.count == 0; }
+
+    // In units of q, with z_l = (o_l - o_y) / q of the scores o without the row's own contribution:
+    //
+    //   max_a  sum_l a_l z_l - 1/2 sum_l a_l^2 - A^2 / 2,    a_l = clip(z_l - nu, 0, cap(A)).
+    //
+    // First with the cap that stands still, where nu = A; if A is too small for that, on the cone, by Newton steps on A.
+    void solve(RowView& row, const Identity& metric) const {
+        std::fill_n(row.next, row.count, 0.0);
+        if (row.count == 0 || static_cast<double>(row.count) < k_ - 1.0) return;  // nothing but 0 is in the domain
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        double* z = row.scratch;
+        const double before = row.sum(), cap = row.cost / k_;
+        for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + row.a[k] + before;
+        Price at = price_of(z, row.count, cap, 0.0, 1.0, before);
+        if (at.nu < (k_ - 1.0) * cap) return solve_on_cone(row, z, at.nu);
+        const double total = std::min(at.nu, row.cost);
+        if (at.nu > row.cost) at = price_of(z, row.count, cap, row.cost, 0.0, at.nu);
+        take(row, z, at.nu, cap, total);
+    }
+
+private:
+    static constexpr double rounding = 1e-12;
+
+    struct Top {
+        double mean, last;  // of the k largest values: their sum over k, and the smallest of them
+    };
+
+    // `values` are reordered
+    Top top(double* values, Size count) const {
+        const Size k = std::min(static_cast<Size>(k_), count);
+        std::nth_element(values, values + (k - 1), values + count, std::greater<double>());
+        double sum = 0.0;
+        for (Size j = 0; j < k; ++j) sum += values[j];
+        return {sum / k_, values[k - 1]};
+    }
+
+    struct Price {
+        double nu, capped, capped_sum, free;  // how many z are beyond the cap, their sum, how many are between 0 and it
+    };
+
+    // nu with sum_l clip(z_l - nu, 0, cap) = fixed + share nu, a decreasing piecewise linear equation, by Newton steps that
+    // stop on the right piece. Where a whole interval of prices fits, one of them.
+    static Price price_of(const double* z, Size count, double cap, double fixed, double share, double guess) {
+        double highest = z[0], lowest = z[0];
+        for (Size k = 1; k < count; ++k) {
+            highest = std::max(highest, z[k]);
+            lowest = std::min(lowest, z[k]);
+        }
+        double low = lowest - 2.0 * cap, high = highest;
+        if (share > 0.0) {
+            low = std::min(low, 0.0);
+            high = std::max(high, static_cast<double>(count) * cap);
+        }
+        double nu = guess > low && guess < high ? guess : 0.5 * (low + high);
+        Price at{nu, 0.0, 0.0, 0.0};
+        for (int step = 0; step < 200; ++step) {
+            at = {nu, 0.0, 0.0, 0.0};
+            double free_sum = 0.0;
+            for (Size k = 0; k < count; ++k) {
+                const double value = z[k] - nu;
+                const bool capped = value >= cap, free = !capped && value > 0.0;
+                at.capped += capped ? 1.0 : 0.0;
+                at.capped_sum += capped ? z[k] : 0.0;
+                at.free += free ? 1.0 : 0.0;
+                free_sum += free ? z[k] : 0.0;
+            }
+            const double taken = at.capped * cap + free_sum - at.free * nu, excess = taken - (fixed + share * nu);
+            if (std::fabs(excess) <= 1e-15 * taken && at.free == 0.0) break;
+            (excess > 0.0 ? low : high) = nu;
+            const double slope = at.free + share;
+            const double newton = slope > 0.0 ? (free_sum + at.capped * cap - fixed) / slope : 0.5 * (low + high);
+            if (newton == nu) break;
+            nu = newton > low && newton < high ? newton : 0.5 * (low + high);
+            if (!(nu > low && nu < high)) break;
+        }
+        return at;
+    }
+
+    // cap = A / (k - 1) and F(A) the maximum for a fixed A: a concave function whose slope is
+    // nu (1 - n/(k-1)) + sum_capped (z - cap) / (k-1) - A, with n capped classes. Its root is A, unless the cap u / k is in the
+    // way or the slope at 0, the mean of the k - 1 largest z, is not positive.
+    void solve_on_cone(RowView& row, double* z, double guess) const {
+        std::copy_n(z, row.count, row.next);
+        const auto rivals = static_cast<std::ptrdiff_t>(k_ - 1.0);
+        std::nth_element(row.next, row.next + (rivals - 1), row.next + row.count, std::greater<double>());
+        if (!(std::accumulate(row.next, row.next + rivals, 0.0) > 0.0)) {
+            std::fill_n(row.next, row.count, 0.0);
+            return;
+        }
+        const double share = 1.0 / (k_ - 1.0), most = row.cost / share / k_;
+        double low = 0.0, high = most, total = most, nu = guess;
+        for (int step = 0; step < 200; ++step) {
+            const double cap = share * total;
+            const Price at = price_of(z, row.count, cap, total, 0.0, nu);
+            nu = at.nu;
+            const double rest = std::max(0.0, 1.0 - share * at.capped);
+            const double slope = nu * rest + share * (at.capped_sum - at.capped * cap) - total;
+            if (slope >= 0.0 && total == most) break;
+            (slope > 0.0 ? low : high) = total;
+            const double bend = 1.0 + share * share * at.capped + (at.free > 0.0 ? rest * rest / at.free : 0.0);
+            const double newton = total + slope / bend;
+            if (std::fabs(newton - total) <= 4e-16 * total) break;
+            const double next = newton > low && newton < high ? newton : 0.5 * (low + high);
+            if (!(next > low && next < high)) break;
+            total = next;
+        }
+        take(row, z, nu, share * total, total);
+    }
+
+    // next = clip(z - nu, 0, cap). Where z is far above the cap rounding would leave the domain: what is between the bounds is
+    // scaled to the sum it must have.
+    static void take(RowView& row, const double* z, double nu, double cap, double total) {
+        double capped = 0.0, free = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            row.next[k] = std::min(std::max(z[k] - nu, 0.0), cap);
+            (row.next[k] < cap ? free : capped) += row.next[k];
+        }
+        if (!(free > 0.0)) return;
+        const double scale = std::max(0.0, total - capped) / free;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.next[k] < cap) row.next[k] = std::min(scale * row.next[k], cap);
+        }
+    }
+
+    // A row of zeros moves no weight: its duals sit at the caps of the highest classes.
+    void solve_without_features(RowView& row) const {
+        std::vector<double> margins(row.count + 1, 0.0);
+        for (Size k = 0; k < row.count; ++k) margins[k] = row.g[k] - row.g_target;
+        const Top highest = top(margins.data(), row.count + 1);
+        double left = highest.mean > 0.0 ? k_ : 0.0;
+        for (const bool ties : {false, true}) {
+            for (Size k = 0; k < row.count; ++k) {
+                const double margin = row.g[k] - row.g_target;
+                if (left < 1.0 || !(ties ? margin == highest.last : margin > highest.last)) continue;
+                row.next[k] = row.cost / k_;
+                left -= 1.0;
+            }
+            if (!ties && highest.last < 0.0) left -= 1.0;  // the own class is one of the k
+        }
+    }
+
+    double k_;
+};
+
+}  // namespace polymargin

@@ -1,0 +1,98 @@
+// Python's door to the working sets of the kernel dual: arrays in, changed in place.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "../kernel/kernel_loop.hpp"
+#include "bindings.hpp"
+#include "problems.hpp"
+#include "tools.hpp"
+
+using namespace nb::literals;
+
+namespace polymargin {
+namespace {
+
+using Parameters = std::vector<double>;
+
+KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
+                   Changed<double, 1>& b, double* sums, double inverse_rho) {
+    const Size c = S.shape(0), m = S.shape(1);
+    if (a.shape(0) != m || a.shape(1) != c || y.shape(0) != m || cost.shape(0) != m || b.shape(0) != c) {
+        throw std::invalid_argument("arrays of the kernel dual have shapes that do not belong together");
+    }
+    check_range(y, c, "y");
+    return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho};
+}
+
+std::pair<std::int64_t, double> ascend(const std::string& problem, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
+                                       Vector<Index> y, Vector<double> cost, Changed<double, 1> b, Changed<double, 1> sums,
+                                       double inverse_rho, double goal, std::int64_t max_visits, std::uint64_t seed,
+                                       const Parameters& parameters) {
+    const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho);
+    check_size(sums, data.c, "sums");
+    if (K.shape(0) != data.m || K.shape(1) != data.m) throw std::invalid_argument("K must be of shape (m, m)");
+    return with_domain(problem, parameters, data.c, [&](const auto& domain) {
+        KernelLoop loop(domain, data, seed);
+        const auto done = without_gil([&](const Poll& poll) { return loop.ascend(goal, max_visits, poll); });
+        return std::pair(done.visits, done.gap);
+    });
+}
+
+double gaps(const std::string& problem, Changed<double, 2> S, Changed<double, 2> a, Vector<Index> y, Vector<double> cost,
+            Changed<double, 1> b, Changed<double, 1> out, const Parameters& parameters) {
+    const KernelData data = data_of(nullptr, S, a, y, cost, b, nullptr, 0.0);
+    check_size(out, data.m, "out");
+    return with_domain(problem, parameters, data.c, [&](const auto& domain) {
+        return without_gil([&](const Poll& poll) { return kernel_gaps(domain, data, out.data(), poll); });
+    });
+}
+
+// The largest t <= 1 for which t * a_i stays in the domain of every row.
+double room(const std::string& problem, Matrix<double> a, Vector<double> cost, const Parameters& parameters) {
+    check_size(cost, a.shape(0), "cost");
+    return with_domain(problem, parameters, a.shape(1), [&](const auto& domain) {
+        double least = 1.0;
+        for (Size i = 0; i < a.shape(0); ++i) {
+            least = std::min(least, domain.room(a.data() + i * a.shape(1), a.shape(1), cost.data()[i]));
+        }
+        return least;
+    });
+}
+
+// out = rows[numbers][:, columns] in single precision
+template <class T>
+void gather(Matrix<T> rows, Vector<std::int64_t> numbers, Vector<std::int64_t> columns, Changed<float, 2> out) {
+    const Size m = numbers.shape(0), k = columns.shape(0), width = rows.shape(1);
+    check_shape(out, m, k, "out");
+    check_range(numbers, rows.shape(0), "numbers");
+    check_range(columns, width, "columns");
+    for (Size i = 0; i < m; ++i) {
+        const T* from = rows.data() + static_cast<Size>(numbers.data()[i]) * width;
+        float* to = out.data() + i * k;
+        for (Size j = 0; j < k; ++j) to[j] = static_cast<float>(from[columns.data()[j]]);
+    }
+}
+
+template <class T>
+void bind_gather(nb::module_& m) {
+    m.def("gather", &gather<T>, "rows"_a.noconvert(), "numbers"_a.noconvert(), "columns"_a.noconvert(),
+          "out"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace
+
+void bind_kernel(nb::module_& m) {
+    bind_gather<double>(m);
+    bind_gather<float>(m);
+    m.def("kernel_ascend", &ascend, "problem"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
+          "y"_a.noconvert(), "cost"_a.noconvert(), "b"_a.noconvert(), "sums"_a.noconvert(), "inverse_rho"_a, "goal"_a,
+          "max_visits"_a, "seed"_a, "parameters"_a = Parameters());
+    m.def("kernel_room", &room, "problem"_a, "a"_a.noconvert(), "cost"_a.noconvert(), "parameters"_a = Parameters());
+    m.def("kernel_gaps", &gaps, "problem"_a, "S"_a.noconvert(), "a"_a.noconvert(), "y"_a.noconvert(),
+          "cost"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert(), "parameters"_a = Parameters());
+}
+
+}  // namespace polymargin

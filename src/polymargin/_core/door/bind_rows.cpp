@@ -1,0 +1,121 @@
+// Python's door to the row loop.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "../domains/squared_simplex.hpp"
+#include "../loops/row_ascent.hpp"
+#include "bindings.hpp"
+#include "problems.hpp"
+#include "tools.hpp"
+
+using namespace nb::literals;
+
+namespace polymargin {
+namespace {
+
+// The arrays are borrowed: the caller keeps them alive (keep_alive below).
+RowAscent* open(const std::string& problem, const RowArrays& X, Vector<Index> y, Vector<double> cost, Size n_classes,
+                bool waiting, std::uint64_t seed, std::vector<double> parameters) {
+    check_targets(y, cost, X.n_rows(), n_classes);
+    LoopSettings settings;
+    settings.waiting = waiting;
+    settings.seed = seed;
+    const Rows rows = X.with_classes(n_classes);
+    const RowTask task{std::move(parameters), rows, y.data(), cost.data(), settings};
+    for (const auto open_family : {open_simplex_loop, open_box_loop, open_top_k_loop}) {
+        if (RowAscent* loop = open_family(problem, task)) return loop;
+    }
+    unknown_problem(problem);
+}
+
+DualState::Room room_of(const RowAscent& loop) {
+    return [&loop](const double* a, Size count, double cost) { return loop.room(a, count, cost); };
+}
+
+ScaledDuals scaled(const RowAscent& loop, const Matrix<double>& factors) {
+    check_shape(factors, loop.state().n_classes(), loop.state().n_classes(), "factors");
+    return without_gil([&](const Poll& poll) { return loop.state().scaled(factors.data(), room_of(loop), poll); });
+}
+
+// One row's exact solution, for the tests: classes 0, 1, ... with scores g and duals a, the own class after them.
+template <class Domain, class Metric>
+NewVector solved_row(const Domain& domain, const Metric& metric, const Vector<double>& g, const Vector<double>& a,
+                     double g_target, double cost) {
+    const Size count = g.shape(0);
+    check_size(a, count, "a");
+    std::vector<double> g_copy(g.data(), g.data() + count), a_copy(a.data(), a.data() + count);
+    std::vector<double> next(count), scratch(count + 1);
+    std::vector<Index> classes(count), parked(count);
+    for (Size k = 0; k < count; ++k) classes[k] = static_cast<Index>(k);
+    RowView row{{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, false},
+                cost, static_cast<Index>(count), true, parked.data(), 0};
+    domain.solve(row, metric);
+    return vector_of(next);
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+    nb::class_<RowAscent> door(m, "RowLoop");
+    bind_ascent(door);
+    bind_state(door, [](const RowAscent& self) { return self.state().n_classes(); });
+    door.def("loss",
+             [](const RowAscent& self, int n_threads) {
+                 return without_gil([&](const Poll& poll) { return self.loss(n_threads, poll); });
+             }, "n_threads"_a)
+        .def_prop_ro("dual_sum", [](const RowAscent& self) { return self.state().dual_sum(); })
+        .def("set_base",
+             [](RowAscent& self, Matrix<double> W0, double constant) {
+                 check_shape(W0, self.state().rows.n_features(), self.state().n_classes(), "W0");
+                 self.state().set_base(W0.data(), constant);
+             }, "W0"_a, "constant"_a)
+        .def("scaled",
+             [](const RowAscent& self, Matrix<double> factors) {
+                 const ScaledDuals out = scaled(self, factors);
+                 return std::tuple(out.room, out.sum, out.squared_norm);
+             }, "factors"_a)
+        .def("totals_of",
+             [](const RowAscent& self, Matrix<double> factors) {
+                 const ScaledDuals out = scaled(self, factors);
+                 return std::tuple(out.room, out.sum, out.squares, vector_of(out.norms));
+             }, "factors"_a)
+        .def("squared_norms", [](const RowAscent& self) { return vector_of(self.state().weights.squared_norms()); })
+        .def("rescale",
+             [](RowAscent& self, Vector<double> scales, Vector<double> squared_norms) {
+                 if (!self.state().metric.has_scales()) throw std::logic_error("this row problem has no class scales");
+                 check_size(scales, self.state().n_classes(), "scales");
+                 check_size(squared_norms, self.state().n_classes(), "squared_norms");
+                 self.state().rescale(scales.data(), squared_norms.data());
+             }, "scales"_a, "squared_norms"_a)
+        .def("change_metric",
+             [](RowAscent& self, Matrix<double> P, double t) {
+                 if (!self.state().metric.has_matrix()) throw std::logic_error("this row problem has no class metric");
+                 check_shape(P, self.state().n_classes(), self.state().n_classes(), "P");
+                 self.state().change_metric(P.data(), t, room_of(self));
+                 self.restore();
+             }, "P"_a, "t"_a);
+
+    m.def("row_loop", &open, "problem"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a, "waiting"_a, "seed"_a,
+          "parameters"_a = std::vector<double>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+    m.def("solve_row",
+          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, double q, double cost,
+             std::vector<double> parameters) {
+              return with_domain(problem, parameters, g.shape(0) + 1, [&](const auto& domain) {
+                  return solved_row(domain, Identity{q}, g, a, g_target, cost);
+              });
+          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "q"_a, "cost"_a, "parameters"_a = std::vector<double>());
+    m.def("solve_scaled_row",
+          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, Vector<double> curvatures,
+             double target_curvature, double cost) {
+              check_size(curvatures, g.shape(0), "curvatures");
+              std::vector<double> beta(curvatures.data(), curvatures.data() + g.shape(0));
+              const bool squared = problem == "squared_crammer_singer";
+              if (!squared && problem != "scaled_crammer_singer") unknown_problem(problem);
+              beta.push_back(target_curvature - (squared ? 0.5 / cost : 0.0));  // of the metric alone
+              const ClassScales metric{beta.data(), 1.0, 0.0};
+              return squared ? solved_row(SquaredSimplex{}, metric, g, a, g_target, cost)
+                             : solved_row(Simplex{}, metric, g, a, g_target, cost);
+          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "curvatures"_a, "target_curvature"_a, "cost"_a);
+}
+
+}  // namespace polymargin

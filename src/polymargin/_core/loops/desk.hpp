@@ -1,0 +1,100 @@
+// Where a visited row lies: the arrays of its list, and how lists are gathered, narrowed and written back to the duals.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "../domains/row_view.hpp"
+#include "../machine/duals.hpp"
+
+namespace polymargin {
+
+class Desk {
+public:
+    explicit Desk(Size n_classes)
+        : c_(n_classes), classes_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2), every_(padded(c_)) {}
+
+    // An empty list. (Filled in place: a copy would wait for what has just been stored.)
+    void begin(RowList& row) {
+        row.classes = classes_.data();
+        row.a = a_.data();
+        row.g = g_.data();
+        row.next = next_.data();
+        row.scratch = scratch_.data();
+        row.count = 0;
+        row.g_target = 0.0;
+        row.narrowed = false;
+    }
+
+    double* every() { return every_.data(); }  // room for the scores of all classes
+
+    // The row looks at all classes but its own, with the scores in `every`.
+    void list_every_class(const DualRows& duals, const DualRows::Slot& slot, Index y, RowList& row) const {
+        for (Index k = 0; k < static_cast<Index>(c_); ++k) {
+            if (k == y) continue;
+            row.classes[row.count] = k;
+            row.a[row.count] = 0.0;
+            row.g[row.count++] = every_[static_cast<Size>(k)];
+        }
+        const double* a = duals.values(slot);
+        for (Index k = 0; k < slot.count; ++k) {
+            const Index label = duals.label(slot, k);
+            row.a[label - (label > y ? 1 : 0)] = a[k];
+        }
+        row.g_target = every_[static_cast<Size>(y)];
+    }
+
+    // The row looks at its list; the scores are still to come.
+    void list_active_classes(const DualRows& duals, const DualRows::Slot& slot, RowList& row) const {
+        row.count = static_cast<Size>(slot.active);
+        for (Index k = 0; k < slot.active; ++k) row.classes[k] = duals.label(slot, k);
+        std::copy_n(duals.values(slot), slot.active, row.a);
+    }
+
+    // With very many classes a row moves only its non-zero duals and the most violated classes: at the start all classes
+    // tie, and n times c duals would come into being only to vanish again. Still an ascent step; the row goes on looking at
+    // every class. `fewest` classes are kept beside the non-zero duals.
+    void narrow(RowList& row, Size fewest) {
+        if (row.count <= widest_) return;
+        order_.resize(row.count);
+        for (Size k = 0; k < row.count; ++k) order_[k] = k;
+        const auto first_zero = std::partition(order_.begin(), order_.end(), [&](Size k) { return row.a[k] > 0.0; });
+        const auto nonzero = static_cast<Size>(first_zero - order_.begin());
+        const Size kept = std::min(row.count, nonzero + std::max(widest_ / 2, fewest));
+        std::nth_element(first_zero, order_.begin() + static_cast<std::ptrdiff_t>(kept), order_.end(),
+                         [&](Size k, Size l) { return row.g[k] != row.g[l] ? row.g[k] > row.g[l] : k < l; });
+        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(kept));
+        for (Size k = 0; k < kept; ++k) row.keep(k, order_[k]);
+        row.count = kept;
+        row.narrowed = true;
+    }
+
+    // Writes the list back, and behind it the parked classes, whose duals are all `parked_at`. A row looks at every class
+    // until enough have dropped to make a list pay.
+    void store(DualRows& duals, Size i, const RowList& row, const Index* parked = nullptr, Size n_parked = 0,
+               double parked_at = 0.0) const {
+        const bool every = duals.slot(i).every && (row.narrowed || row.count > longest_list());
+        const auto zeros = every ? static_cast<Size>(std::count(row.a, row.a + row.count, 0.0)) : Size{0};
+        duals.reserve(i, n_parked + row.count - zeros);
+        auto& slot = duals.slot(i);
+        Index m = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (!every || row.a[k] != 0.0) duals.set(slot, m++, row.classes[k], row.a[k]);
+        }
+        slot.active = slot.count = m;
+        for (Size k = 0; k < n_parked; ++k) duals.set(slot, slot.count++, parked[k], parked_at);
+        slot.every = every;
+    }
+
+private:
+    static constexpr Size widest_ = 64;  // classes a row moves at a time
+
+    Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
+
+    Size c_;
+    std::vector<Size> order_;
+    std::vector<Index> classes_;
+    std::vector<double> a_, g_, next_, scratch_, every_;
+};
+
+}  // namespace polymargin

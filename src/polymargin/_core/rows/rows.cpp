@@ -1,0 +1,64 @@
+// The kernels of all storages, compiled once.
+#include "rows.hpp"
+
+#include <stdexcept>
+
+namespace polymargin {
+
+double Rows::squared_norm(Size i) const {
+    return std::visit([&](const auto& rows) { return rows.squared_norm(i); }, stored_);
+}
+
+double Rows::dot_dense(Size i, const double* vector) const {
+    return std::visit([&](const auto& rows) { return rows.dot_dense(i, vector); }, stored_);
+}
+
+void Rows::prefetch(Size i) const {
+    std::visit([&](const auto& rows) { rows.prefetch(i); }, stored_);
+}
+
+void Rows::copy(Size i, double* out) const {
+    std::visit([&](const auto& rows) { rows.copy(i, out); }, stored_);
+}
+
+void Rows::scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
+    std::visit([&](const auto& rows) { rows.scores(V, i, classes, count, out, every); }, stored_);
+}
+
+void Rows::all_scores(const double* V, Size i, double* out) const {
+    std::visit([&](const auto& rows) { rows.all_scores(V, i, out); }, stored_);
+}
+
+void Rows::add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
+    std::visit([&](const auto& rows) { rows.add(V, i, classes, steps, count, every); }, stored_);
+}
+
+void Rows::add_squares(const double* V, double* out) const {
+    std::visit([&](const auto& rows) { rows.add_squares(V, out); }, stored_);
+}
+
+void Rows::all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const {
+    std::visit(
+        [&](const auto& rows) {
+            if constexpr (std::decay_t<decltype(rows)>::sparse) {
+                throw std::logic_error("sparse rows are read one by one");
+            } else {
+                rows.all_scores(V, i, other, out, out_of_other);
+            }
+        },
+        stored_);
+}
+
+double Rows::dot_rows(Size i, Size j) const {
+    return std::visit(
+        [&](const auto& rows) -> double {
+            if constexpr (std::decay_t<decltype(rows)>::sparse) {
+                throw std::logic_error("sparse rows are read one by one");
+            } else {
+                return rows.dot_rows(i, j);
+            }
+        },
+        stored_);
+}
+
+}  // namespace polymargin

@@ -1,0 +1,56 @@
+// Rows of the data matrix X (n, d) and the class weights V (d, c) that live beside them.
+//
+// A loop never sees whether X is dense or sparse, float32 or float64: it asks for the scores x_i . v_k of some classes and
+// adds multiples of x_i to some v_k. Each of these looks at the storage once and then runs the kernel of that storage
+// (dense.hpp, csr.hpp), so that every loop is compiled once, not once a storage. Weights are always double: float32 data then
+// loses no accuracy in the accumulators and needs no float64 copy. The arrays of X are borrowed.
+//
+// `every` is room for one score per padded class, lent by the caller.
+#pragma once
+
+#include <variant>
+
+#include "csr.hpp"
+#include "dense.hpp"
+
+namespace polymargin {
+
+class Rows {
+public:
+    template <class Stored>
+    Rows(const Stored& stored)  // NOLINT: each storage is a matrix of rows
+        : stored_(stored), n_(stored.n_rows()), d_(stored.n_features()), c_(stored.n_classes()), sparse_(Stored::sparse),
+          bytes_(stored.bytes()), weights_size_(stored.weights_size()),
+          feature_step_(stored.weight_position(1, 0)), class_step_(stored.weight_position(0, 1)) {}
+
+    Size n_rows() const { return n_; }
+    Size n_features() const { return d_; }
+    Size n_classes() const { return c_; }
+    Size bytes() const { return bytes_; }
+    bool is_sparse() const { return sparse_; }
+    Size weights_size() const { return weights_size_; }
+    Size weight_position(Size feature, Size k) const { return feature * feature_step_ + k * class_step_; }
+
+    double squared_norm(Size i) const;
+    double dot_dense(Size i, const double* vector) const;
+    void prefetch(Size i) const;
+    void copy(Size i, double* out) const;  // into d doubles
+
+    // `out` of all scores has room for the padded number of classes
+    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const;
+    void all_scores(const double* V, Size i, double* out) const;
+    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const;
+    void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
+
+    // dense rows only
+    void all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const;
+    double dot_rows(Size i, Size j) const;
+
+private:
+    std::variant<DenseRows<double>, DenseRows<float>, CsrRows<double>, CsrRows<float>> stored_;
+    Size n_, d_, c_;
+    bool sparse_;
+    Size bytes_, weights_size_, feature_step_, class_step_;
+};
+
+}  // namespace polymargin
