@@ -123,7 +123,7 @@ def _with_free_intercept(run: _Run) -> Machine:
         promising = loop.estimate <= ledger.tol * abs(loop.dual + loop.estimate)
         if (outer >= next_check and promising) or outer >= next_check + 8 or out_of_budget:
             primal = 0.5 * loop.squared_norm + loop.loss(n_threads)
-            ledger.add(primal, _balanced_dual(loop), loop.visits // problem.n_rows)
+            ledger.add(primal, _balanced_dual(problem, loop), loop.visits // problem.n_rows)
             if best is None or primal < best.primal:
                 best = Machine(loop.weights(), loop.intercepts(), primal)
             if ledger.done or enough():
@@ -145,13 +145,17 @@ def _dual(problem: Problem, loop: Any, matters: float) -> float:
     return float(total - 0.5 * squared_norm - hidden)
 
 
-def _balanced_dual(loop: Any) -> float:
+def _balanced_dual(problem: Problem, loop: Any) -> float:
     """Dual value of the loop's duals after a repair to ``sum_i tau_ik = 0``; anything else proves nothing here.
 
     The duals are multiplied by one factor for each pair of classes, then shrunk into the polytope or further, to the best
     point of the ray.
     """
-    room, total, squared_norm = loop.scaled(balancing_factors(loop.flows()))
+    factors = balancing_factors(loop.flows())
+    room, total, squared_norm = loop.scaled(factors)
+    if room == 0.0:  # no multiple of these duals lies in the domain
+        duals = SparseDuals(*loop.duals()).times(factors, problem.y)
+        room, (total, squared_norm) = 1.0, problem.repaired_totals(duals)
     t = best_multiple(room, total, squared_norm)
     return t * total - 0.5 * t * t * squared_norm
 
