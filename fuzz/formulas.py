@@ -223,6 +223,16 @@ def margin_band(theta: float, mu: float) -> Any:
     return loss
 
 
+def mean_of_closest(k: int) -> Any:
+    def loss(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
+        violations = _slacks(S, y)
+        violations[np.arange(len(y)), y] = 0.0  # the own class may be among the k closest
+        mean, change = np.sort(violations, axis=1)[:, -k:].mean(axis=1), 2.0 * off[:, 0]
+        return np.maximum(mean, 0.0), np.where(mean > -change, change, 0.0)
+
+    return loss
+
+
 LOSSES = {
     "CrammerSingerSVC": lambda est: hinge_of_closest,
     "WestonWatkinsSVC": lambda est: sum_of_hinges,
@@ -230,6 +240,7 @@ LOSSES = {
     "M3SVC": lambda est: {"hinge": sum_of_hinges, "logistic": sum_of_logistics, "softmax": cross_entropy}[est.loss],
     "MarginDistributionSVC": lambda est: margin_band(est.theta, est.mu),
     "AngularSVC": lambda est: hinge_of_closest,
+    "TopKSVC": lambda est: mean_of_closest(est.k),
 }
 
 
@@ -350,6 +361,7 @@ PENALTIES = {
     "M3SVC": pairwise_distances,
     "MarginDistributionSVC": half_squared_norm,
     "AngularSVC": angles,
+    "TopKSVC": half_squared_norm,
 }
 
 

@@ -24,6 +24,7 @@ MACHINES = (
     "MarginDistributionSVC",
     "AngularSVC",
     "OneVsNoneSVC",
+    "TopKSVC",
 )
 STORAGES = ("C", "F", "csr", "csc", "csr_unsorted", "csr_duplicates", "strided")
 SHAPES = (
@@ -257,6 +258,10 @@ def _of_one_vs_none(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     return own
 
 
+def _of_top_k(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
+    return {"k": int(rng.choice([k for k in (1, 2, 3, data["c"]) if k <= data["c"]]))}
+
+
 _OWN = {
     "CrammerSingerSVC": lambda rng, params, data: {},
     "WestonWatkinsSVC": lambda rng, params, data: {},
@@ -265,6 +270,7 @@ _OWN = {
     "MarginDistributionSVC": _of_margin_distribution,
     "AngularSVC": _of_angular,
     "OneVsNoneSVC": _of_one_vs_none,
+    "TopKSVC": _of_top_k,
 }
 
 

@@ -41,6 +41,16 @@ def weston_watkins_loss(S: Array, y: NDArray[np.intp]) -> Array:
     return np.maximum(_pair_slacks(S, y), 0.0).sum(axis=1)
 
 
+TOP_K = 2
+
+
+def top_k_loss(S: Array, y: NDArray[np.intp], k: int = TOP_K) -> Array:
+    """The own class's violation, 0, may be among the k largest."""
+    violations = _pair_slacks(S, y)
+    violations[np.arange(len(y)), y] = 0.0
+    return np.maximum(np.sort(violations, axis=1)[:, -k:].mean(axis=1), 0.0)
+
+
 def half_squared_norm(W: Array) -> float:
     return 0.5 * float(np.sum(W * W))
 
@@ -69,6 +79,7 @@ MACHINES = {
     "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
     "OneVsNoneSVC": Machine(own_class_loss, coupled_norm),
+    "TopKSVC": Machine(top_k_loss, half_squared_norm),
     "M3SVC": Machine(weston_watkins_loss, pairwise_fourth_powers, lambda b: M3_EPSILON * float(b @ b)),
 }
 
@@ -194,6 +205,37 @@ def weston_watkins(
     return hinge_optimum("WestonWatkinsSVC", X, y, C, sample_weight, fit_intercept).value
 
 
+def top_k(
+    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True, k: int = TOP_K
+) -> float:
+    """The mean of the k largest is ``min_t t + sum_l [m_l - t]_+ / k``. Variables: W and b, t, z >= m - t, losses."""
+    X, y, v = dense64(X), np.asarray(y), row_weights(y, sample_weight)
+    codes = np.unique(y, return_inverse=True)[1]
+    kept = v > 0
+    rows_y, rows_v = codes[kept], v[kept]
+    Z = np.c_[X[kept], np.full(int(kept.sum()), float(fit_intercept))]
+    (n, q), c = Z.shape, int(codes.max()) + 1
+    row, klass = np.repeat(np.arange(n), c), np.tile(np.arange(c), n)
+    each = np.arange(n * c)
+    on_V = np.zeros((n * c, c, q))  # s_l - s_y, 0 for l = y
+    on_V[each, klass] += Z[row]
+    on_V[each, rows_y[row]] -= Z[row]
+    one_of = sp.csc_matrix((np.ones(n * c), (each, row)), shape=(n * c, n))
+    n_V, z_free = c * q, sp.csc_matrix((n * c, c * q))
+    violated = sp.hstack([sp.csc_matrix(on_V.reshape(n * c, n_V)), -one_of, -sp.identity(n * c), sp.csc_matrix((n * c, n))])
+    positive_z = sp.hstack([z_free, sp.csc_matrix((n * c, n)), -sp.identity(n * c), sp.csc_matrix((n * c, n))])
+    paid = sp.hstack([sp.csc_matrix((n, n_V)), sp.identity(n), one_of.T / k, -sp.identity(n)])
+    positive = sp.hstack([sp.csc_matrix((n, n_V + n + n * c)), -sp.identity(n)])
+    A = sp.csc_matrix(sp.vstack([violated, positive_z, paid, positive]))
+    right = np.r_[-(klass != rows_y[row]).astype(float), np.zeros(n * c + 2 * n)]
+    ridge = np.tile(np.r_[np.ones(q - 1), 0.0 if fit_intercept else 1.0], c)  # a column of zeros without an intercept
+    P = sp.csc_matrix(sp.diags(np.r_[ridge, np.zeros(2 * n + n * c)]))
+    z, _ = _solve_quadratic(P, np.r_[np.zeros(n_V + n + n * c), C * rows_v], A, right)
+    V = z[:n_V].reshape(c, q)
+    losses = top_k_loss(X @ V[:, :-1].T + fit_intercept * V[:, -1], codes, k)
+    return C * float(v @ losses) + half_squared_norm(V[:, :-1])
+
+
 def lp_norm(
     X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
 ) -> float:
@@ -242,6 +284,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "WestonWatkinsSVC": weston_watkins,
     "OneVsNoneSVC": one_vs_none,
     "M3SVC": m3,
+    "TopKSVC": top_k,
 }
 
 

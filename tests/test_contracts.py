@@ -140,9 +140,10 @@ def test_repaired_duals_prove_a_bound_with_a_free_intercept(loss):
         W, b = W - 2.0 / (step + 1) * (W + X.T @ T), b - 0.1 / step * T.sum(axis=0)
         best = min(best, problem.primal(W, b))
     A = np.where(np.arange(5) != y[:, None], np.maximum(mean, 0.0), 0.0)
-    total, squared_norm = problem.repaired_totals(sparse_duals(balanced_duals(A, y)))
+    inside, total, squared_norm = problem.moved_inside(sparse_duals(balanced_duals(A, y)))
     t = best_multiple(1.0, total, squared_norm)
     assert 0.0 < t * total - 0.5 * t * t * squared_norm <= best
+    assert problem.row_domains.room(inside.dense(5)) >= 1.0 - 1e-9
 
 
 def test_top_1_is_the_closest_rival():

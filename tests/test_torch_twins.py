@@ -91,6 +91,7 @@ def test_no_twin_is_missing():
 MACHINES = {
     "CrammerSingerSVC": ({}, twins.CrammerSingerLoss, lambda est: twins.LpNormRegularizer(2)),
     "WestonWatkinsSVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.LpNormRegularizer(2)),
+    "TopKSVC": ({"k": 3}, lambda **o: twins.TopKLoss(k=3, **o), lambda est: twins.LpNormRegularizer(2)),
     "LpNormSVC": ({"p": 1.4}, twins.CrammerSingerLoss, lambda est: twins.LpNormRegularizer(1.4)),
     "M3SVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.PairwiseMarginRegularizer()),
     "MarginDistributionSVC": (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         LpNormSVC,
         MarginDistributionSVC,
         OneVsNoneSVC,
+        TopKSVC,
         WestonWatkinsSVC,
     )
     from polymargin.paths import PathCV, regularization_path
@@ -31,6 +32,7 @@ __all__ = [
     "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
+    "TopKSVC",
     "WestonWatkinsSVC",
     "__version__",
     "compare_machines",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.duals import SparseDuals
+from polymargin.duals import SparseDuals, sparse_duals
 from polymargin.losses import ScoreLoss
 from polymargin.losses.domain import RowDomains
 from polymargin.penalties import Penalty
@@ -199,13 +199,13 @@ class Problem(Objective):
         tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
         return support, tau[:, : self.n_classes]
 
-    def repaired_totals(self, duals: SparseDuals) -> tuple[float, float]:
-        """Sum and ``|X' tau|^2`` of duals that circulate, repaired into domains of which no multiple of them may be part."""
+    def moved_inside(self, duals: SparseDuals) -> tuple[SparseDuals, float, float]:
+        """Duals that circulate, moved into domains of which no multiple of them is part; their sum and ``|X' tau|^2``."""
         A = self.row_domains.repaired(duals.dense(self.n_classes))
         tau = -A
         tau[np.arange(len(A)), self.y] = A.sum(axis=1)
         Z = np.asarray(self.X.T @ tau)
-        return float(A.sum()), float(np.vdot(Z, Z))
+        return sparse_duals(A), float(A.sum()), float(np.vdot(Z, Z))
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)

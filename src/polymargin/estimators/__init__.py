@@ -8,6 +8,7 @@ from polymargin.estimators.lp_norm import LpNormSVC
 from polymargin.estimators.m3 import M3SVC
 from polymargin.estimators.margin_distribution import MarginDistributionSVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
+from polymargin.estimators.top_k import TopKSVC
 
 __all__ = [
     "M3SVC",
@@ -16,6 +17,7 @@ __all__ = [
     "LpNormSVC",
     "MarginDistributionSVC",
     "OneVsNoneSVC",
+    "TopKSVC",
     "WestonWatkinsSVC",
 ]
 

@@ -179,6 +179,7 @@ class RowsProof(Proof):
     def __init__(self, problem: Problem, loop: Any, n_threads: int):
         self.problem, self.loop, self._n_threads = problem, loop, n_threads
         self._repaired: Repaired | None = None
+        self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
 
     def penalty(self) -> float:
         """R of the iterate."""
@@ -191,6 +192,11 @@ class RowsProof(Proof):
     def ray(self, factors: Array) -> Ray:
         """That of the loop's duals times a factor for each pair of classes."""
         room, total, squared_norm = self.loop.scaled(factors)
+        self._inside = None
+        if room == 0.0:  # a cone: no multiple of these duals lies in it
+            outside = SparseDuals(*self.loop.duals()).times(factors, self.problem.y)
+            self._inside, total, squared_norm = self.problem.moved_inside(outside)
+            room = 1.0
         return Ray(total, 0.5 * squared_norm, room)
 
     def values(self, tol: float) -> tuple[float, float]:
@@ -213,7 +219,11 @@ class RowsProof(Proof):
     def duals(self) -> SparseDuals:
         """The duals whose value is the bound."""
         duals = SparseDuals(*self.loop.duals())
-        return duals if self._repaired is None else self._repaired.duals(duals, self.problem.y)
+        if self._repaired is None:
+            return duals
+        if self._inside is not None:
+            return self._inside._replace(values=self._repaired.ray.best * self._inside.values)
+        return self._repaired.duals(duals, self.problem.y)
 
 
 def climb_rows(

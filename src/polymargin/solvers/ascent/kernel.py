@@ -92,6 +92,8 @@ class _State:
     def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: Start | None):
         n, c = problem.n_rows, problem.n_classes
         self.name = str(problem.loss.row_problem)
+        assert problem.loss.domain is not None  # else there were no row problem
+        self.domain, self.parameters = problem.loss.domain, problem.loss.row_parameters
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
         self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)
         self.largest = min(cost_model.KERNEL_WORKING_SET, self.gram.capacity)
@@ -131,7 +133,7 @@ class _State:
         """Gaps of all rows and the objective."""
         support = self._support()
         self.squared_norm = float(np.einsum("ik,ki->", self._signed(support), self.S[:, support]))
-        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps)
+        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps, self.parameters)
         self.primal = loss + 0.5 * self.squared_norm
 
     def first_rows(self) -> Rows:
@@ -161,7 +163,8 @@ class _State:
         goal = max(tol * self.primal, _PART * float(self.gaps[rows].sum()))
         seed = int(self.rng.integers(2**63))
         visits, _ = native.kernel_ascend(
-            self.name, K, S, a, self.y[rows], self.cost[rows], self.b, self.sums, self.inverse_rho, goal, max_visits, seed
+            self.name, K, S, a, self.y[rows], self.cost[rows], self.b, self.sums, self.inverse_rho, goal, max_visits, seed,
+            self.parameters,
         )
         self.visits += visits
         self.a[rows] = a
@@ -185,7 +188,9 @@ class _State:
         support = self._support()
         y = self.y[support]
         balanced = self.a[support] * balancing_factors(flows_of(self.a, self.y))[y]
-        room = native.kernel_room(self.name, balanced, self.cost[support])
+        room = native.kernel_room(self.name, balanced, self.cost[support], self.parameters)
+        if room == 0.0:  # a cone: no multiple of these duals lies in it
+            balanced, room = self.domain.repaired(balanced, y, self.cost[support]), 1.0
         change = signed(balanced, y) - self._signed(support)
         squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
         return Ray(float(balanced.sum()), 0.5 * squared_norm, room).value
