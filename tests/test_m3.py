@@ -237,7 +237,6 @@ def test_warm_starts_over_C_and_p(loss, iris):
 
 
 def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeypatch):
-    from polymargin.solvers import pair_plan as pair_choice
     from polymargin.solvers.interior import pairwise as hinge_path
     from polymargin.solvers.interior.systems import stacked as newton_system
 
@@ -247,7 +246,7 @@ def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(newton_system, "assembled", lambda design, c: False)
             patch.setattr(hinge_path, "assembled", lambda design, c: False)
-            patch.setattr(pair_choice, "suits", lambda problem: False)
+            patch.setattr(PairwiseDistances, "pair_powers", None)
             iterative = M3SVC(C=2.0, loss=loss, tol=1e-4).fit(X, y)
         assert iterative.certificate_.status == "optimal"
         assert iterative.objective_ == pytest.approx(direct.objective_, rel=2e-4)
@@ -259,7 +258,7 @@ def test_systems_too_large_to_assemble_are_solved_by_conjugate_gradients(monkeyp
 def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, storage, fit_intercept, monkeypatch):
     from scipy import sparse
 
-    from polymargin.solvers import pair_plan as pair_choice
+    from polymargin.solvers import convex, cost_model
 
     for seed, C in ((7, 0.5), (8, 100.0)):
         X, y = blobs(seed, n=60, d=8, c=4)
@@ -267,11 +266,11 @@ def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, 
         weights = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
         machine = M3SVC(C=C, p=p, fit_intercept=fit_intercept, tol=1e-6)
         with monkeypatch.context() as patch:
-            patch.setattr(pair_choice, "suits", lambda problem: False)
+            patch.setattr(PairwiseDistances, "pair_powers", None)
             direct = machine.fit(X, y, weights).certificate_
             patch.undo()
-            patch.setattr(pair_choice, "pair_interior_points_are_cheap", lambda problem: False)
-            patch.setattr(pair_choice, "hinge_path", None)  # the ascent must get there alone
+            patch.setattr(cost_model, "pair_interior_points_are_cheap", lambda problem: False)
+            patch.setattr(convex, "hinge_path", None)  # the ascent must get there alone
             ascent = machine.fit(X, y, weights).certificate_
         assert direct.status == ascent.status == "optimal"
         assert ascent.primal == pytest.approx(direct.primal, rel=2e-6)
@@ -279,10 +278,10 @@ def test_dual_ascent_with_a_class_metric_reaches_the_interior_points_optimum(p, 
 
 
 def test_dual_ascent_with_a_class_metric_starts_warm(monkeypatch):
-    from polymargin.solvers import pair_plan as pair_choice
+    from polymargin.solvers import cost_model
 
     X, y = blobs(9, n=80, d=8, c=4)
-    monkeypatch.setattr(pair_choice, "pair_interior_points_are_cheap", lambda problem: False)
+    monkeypatch.setattr(cost_model, "pair_interior_points_are_cheap", lambda problem: False)
     warm = M3SVC(C=1.0, tol=1e-5, warm_start=True).fit(X, y)
     for C, p in ((2.0, 4), (2.0, 3), (20.0, 2)):
         warm.set_params(C=C, p=p).fit(X, y)

@@ -16,8 +16,8 @@ from polymargin.losses import LOSSES
 from polymargin.losses.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
+from polymargin.solvers import convex as choice
 from polymargin.solvers import cost_model
-from polymargin.solvers import plan as choice
 from polymargin.solvers.ascent.class_scales import class_weighted_ascent
 from polymargin.solvers.ascent.convex_model import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.ascent.driver import dual_ascent

@@ -15,8 +15,8 @@ from polymargin.losses import CrammerSingerHinge, ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
-from polymargin.solvers import Solution
-from polymargin.solvers.models.angles import AngularNotes, solve_apart
+from polymargin.solvers import Solution, solve
+from polymargin.solvers.models.angles import AngularNotes
 
 
 @documented(
@@ -148,7 +148,7 @@ class AngularSVC(MarginClassifier):
         return AnglePenalty(self.omega, self.regularizer, getattr(self, "_rank", 1), getattr(self, "_floor", 0.0))
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        return solve_apart(problem, ledger, n_starts=self.n_starts, **settings)
+        return solve(problem, ledger, n_starts=self.n_starts, **settings)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

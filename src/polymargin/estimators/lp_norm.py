@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin import validation
-from polymargin.certificate import Ledger
 from polymargin.estimators.base import MarginClassifier
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting.returned import solve_near_zero
@@ -155,14 +154,11 @@ class LpNormSVC(MarginClassifier):
 
             problem = super()._problem(X, y, weight, n_classes)
             seed, n_threads = validation.seed_of(self.random_state), validation.thread_count(self.n_jobs)
-            solve = partial(solve_near_zero, _solve_block_norm, free_offsets=self._free_offsets)
-            scores = cross_validated_p(problem, solve, self.tol, self.max_iter, seed, n_threads)
+            near_zero = partial(solve_near_zero, solve, free_offsets=self._free_offsets)
+            scores = cross_validated_p(problem, near_zero, self.tol, self.max_iter, seed, n_threads)
             best = max(scores, key=lambda p: (scores[p], p))
             self._fitting.update(p_=best, p_candidates_=np.array([*scores]), p_scores_=np.array([*scores.values()]))
         return super()._problem(X, y, weight, n_classes)
-
-    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        return _solve_block_norm(problem, ledger, **settings)
 
     def _warm_start(self, problem: Problem) -> Start | None:
         start = super()._warm_start(problem)
@@ -190,11 +186,3 @@ class LpNormSVC(MarginClassifier):
 def _penalty_of(p: float, loss: str) -> Penalty:
     """With p = 2 the block norm is the classical penalty, for which the classical solver has all it needs."""
     return SquaredNorm() if p == 2.0 and loss == "hinge" else BlockNorm(p)
-
-
-def _solve_block_norm(problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-    if problem.penalty.identity_hessian:
-        return solve(problem, ledger, **settings)
-    from polymargin.solvers.ascent.class_scales import solve_class_weighted
-
-    return solve_class_weighted(problem, ledger, **settings)

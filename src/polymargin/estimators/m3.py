@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from polymargin import validation
-from polymargin.certificate import Ledger
 from polymargin.estimators.base import MarginClassifier
 from polymargin.estimators.docs import documented
 from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
@@ -195,22 +194,6 @@ class M3SVC(MarginClassifier):
         return False  # epsilon penalises them
 
     # ---- how it is solved ---------------------------------------------------------------------------------------
-
-    def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        start = settings["start"]
-        if start is not None and not start.W.size:  # of the kernel expansion, which asks again for a tighter tolerance
-            start = None
-        if problem.loss.smooth:
-            from polymargin.solvers.newton.smooth import primal_newton
-
-            with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
-                return primal_newton(problem, ledger, max_iter=settings["max_iter"], start=start)
-        from polymargin.solvers.pair_plan import solve_pairs
-
-        solution, multipliers = solve_pairs(
-            problem, ledger, max_iter=settings["max_iter"], seed=settings["seed"], start=start
-        )
-        return solution._replace(notes=multipliers)
 
     def _warm_start(self, problem: Problem) -> Any:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""

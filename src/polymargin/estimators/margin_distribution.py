@@ -17,7 +17,7 @@ from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import Penalty, SquaredNorm
 from polymargin.problem import Problem
 from polymargin.shift import towards_zero
-from polymargin.solvers import Solution, Start
+from polymargin.solvers import Solution, Start, solve
 
 RELAXATIONS = ("cccp", "paper")
 
@@ -169,9 +169,7 @@ class MarginDistributionSVC(MarginClassifier):
         return SquaredNorm()
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        from polymargin.solvers.models.rivals import concave_convex
-
-        return concave_convex(problem, ledger, relaxation=self.relaxation, **settings)
+        return solve(problem, ledger, relaxation=self.relaxation, **settings)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         certificate = solution.certificate

@@ -19,7 +19,7 @@ from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting import label_targets
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
-from polymargin.solvers import Solution, SparseDuals, Start
+from polymargin.solvers import Solution, SparseDuals, Start, solve_labels
 
 _DEFAULT_ALPHA = 0.5
 
@@ -189,13 +189,7 @@ class OneVsNoneSVC(MarginClassifier):
         return LabelProblem(X, y, cost, n_classes, self._penalty(), gamma_b)
 
     def _solve(self, problem: LabelProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
-        if self.solver == "mm":
-            from polymargin.solvers.models.majorisation import majorisation
-
-            return majorisation(problem, ledger, max_iter=settings["max_iter"], start=settings["start"])
-        from polymargin.solvers.label_plan import solve_labels
-
-        return solve_labels(problem, ledger, **settings)
+        return solve_labels(problem, ledger, majorise=self.solver == "mm", **settings)
 
     def _advice_if_trivial(self) -> str:
         return "a larger C, or CrammerSingerSVC or WestonWatkinsSVC, whose losses compare the classes of a row directly"

@@ -7,6 +7,7 @@ Work is counted in operations, memory in numbers of eight bytes. Limits were cho
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from polymargin.label_problem import LabelProblem
 from polymargin.problem import Problem
@@ -15,6 +16,14 @@ from polymargin.solvers.types import SparseDuals
 LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
 
 # ---- ascent -----------------------------------------------------------------------------------------------------------
+
+FEWEST_EPOCHS = 200  # before ascent may be given up
+
+
+def flops_of_epoch(problem: Problem) -> float:
+    entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    return 4.0 * max(1, entries) * problem.n_classes
+
 
 SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
 KERNEL_WORKING_SET = 8192  # rows of one: its block of K is 268 MB
@@ -44,6 +53,18 @@ def flops_of_interior_point(problem: Problem) -> float:
     """Of a whole fit by such a one."""
     n, unknowns = problem.n_rows, (min(problem.n_rows, problem.n_features) + 1) * problem.n_classes
     return float(_USUAL_LAPLACIAN_STEPS * (n * unknowns**2 / 2 + unknowns**3 / 3))
+
+
+def has_interior_point(problem: Problem) -> bool:
+    """Whether the loss has slacks for it, and it fits."""
+    return bool(problem.loss.interior_block) and interior_points_fit(problem)
+
+
+def epochs_before_interior_points(problem: Problem, solves: int = 1) -> int:
+    """Epochs to try before so many of them: about as much work as they would be; unlimited if they cannot be used."""
+    if not has_interior_point(problem):
+        return int(np.iinfo(np.int32).max)
+    return FEWEST_EPOCHS + int(solves * flops_of_interior_point(problem) / flops_of_epoch(problem))
 
 
 def assembly_fits(n_rows: int, n_unknowns: int, n_classes: int) -> bool:

@@ -26,38 +26,12 @@ from polymargin.solvers.ascent.driver import Rhythm, RowsProof, Watch, climb_row
 from polymargin.solvers.ascent.loops import open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales
 from polymargin.solvers.bounds import Ray
-from polymargin.solvers.newton.augmented import finish_with_newton
-from polymargin.solvers.plan import Pace, interior_point_patience
 from polymargin.solvers.types import Solution, Start
 
 Array = NDArray[np.float64]
 
 _PLAIN = Rhythm(epochs=2, grace=40, promise=0.7, loosely=True, restores="look")
 _WITH_INTERCEPT = _PLAIN._replace(epochs=5, restores="slice")
-_INTERIOR_POINTS = 8  # that end a small fit, usually
-_FEW_EPOCHS = 200  # before that, interior points are not worth a thought
-_EXACT = 1e-9  # below this tolerance a small fit always ends with interior points: they leave W exact to rounding
-
-
-def solve_class_weighted(problem: Problem, ledger: Ledger, *, max_iter: int, **settings: Any) -> Solution:
-    """Solves a block-norm `problem` to ``ledger.tol``: dual ascent, then interior points where they pay."""
-    patience = interior_point_patience(problem, _INTERIOR_POINTS)
-    small = patience < np.iinfo(np.int32).max
-    epochs = min(max_iter, patience, max(_FEW_EPOCHS, max_iter // 2)) if small else max_iter
-    gives_up = None if small else Pace(problem, ledger, max_iter).gives_up
-    solution = class_weighted_ascent(problem, ledger, max_iter=epochs, gives_up=gives_up, **settings)
-    left = max_iter - solution.certificate.n_iter
-    if left <= 0 or (ledger.done and (not small or ledger.tol > _EXACT)):
-        return solution
-    if not small:
-
-        def ascend(start: Start, epochs: int) -> Solution:
-            return class_weighted_ascent(problem, ledger, max_iter=epochs, **{**settings, "start": start})
-
-        return finish_with_newton(problem, ledger, left, solution, ascend)
-    from polymargin.solvers.interior.scaled import finish_with_scaled_interior_points
-
-    return finish_with_scaled_interior_points(problem, ledger, left, solution)
 
 
 def class_weighted_ascent(

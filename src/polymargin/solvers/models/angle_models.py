@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from polymargin.penalties.angular import AnglePenalty
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.convex_model import Attempt, ModelAscent, Tangent, solve_by_newton, solve_exactly
-from polymargin.solvers.cost_model import interior_points_fit, price_of_newton
+from polymargin.solvers.cost_model import epochs_before_interior_points, interior_points_fit, price_of_newton
 from polymargin.solvers.models.descent import Look, descend
 from polymargin.solvers.newton.angle_face import affordable, newton_on_face
-from polymargin.solvers.plan import interior_point_patience
 from polymargin.solvers.types import Machine, SparseDuals
 
 Array = NDArray[np.float64]
@@ -107,7 +106,7 @@ class AngularModels:
         self._largest_theta = LARGEST * max(self.theta, 1.0)
         self._near_steps, self._next_jump, self._last_gain = 0, 1, np.inf
         self._small = interior_points_fit(problem)
-        self._patience = interior_point_patience(problem) // 2 if self._small else NEWTON_PATIENCE
+        self._patience = epochs_before_interior_points(problem) // 2 if self._small else NEWTON_PATIENCE
         self._crawls = open_gap > 0.0 if self._small else open_gap > HOPELESS and self._newton_fits(self.duals)
 
     # -- the model --------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from polymargin.penalties import SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.convex import solve_convex
 from polymargin.solvers.models.angle_models import DescentEnd, Place, Settings, descend_by_tangents
 from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Starts
 from polymargin.solvers.models.rounded import KINK
 from polymargin.solvers.models.row_space import canonical, look_at_rows
-from polymargin.solvers.plan import solve
 from polymargin.solvers.types import Machine, Solution, Start
 
 START_TOL, START_EPOCHS = 1e-3, 300  # the Crammer-Singer machine is only the start: no need to know it better
@@ -181,7 +181,7 @@ def _without_angles(
     """omega = 0: the Crammer-Singer machine itself."""
     plain = replace(problem, penalty=SquaredNorm())
     warm = start if isinstance(start, Start) else _classical_start(problem, start)
-    solution = solve(plain, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=warm)
+    solution = solve_convex(plain, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=warm)
     penalty.settle(rank, FLOOR * float(np.linalg.norm(solution.machine.W)) / np.sqrt(max(1, rank)))
     classical = Classical(solution.machine, solution.duals, ledger.dual, 0.0 if ledger.done else ledger.rel_gap)
     memory = Memory(fingerprint, problem.y, problem.cost, 0.0, classical, solution.machine, solution.duals, 0.0)
@@ -209,7 +209,7 @@ def _classical(
     if ledger.dual >= 0.99 * _without_vectors(plain).primal and ledger.tol > tol and spent < max_iter:
         ledger.tol = tol  # all but W = 0: that is worth a proof
         again = None if solution.duals is None else Start(solution.duals, solution.machine.b)
-        solution = solve(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
+        solution = solve_convex(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
         spent += solution.certificate.n_iter
     open_gap = 0.0 if ledger.done else ledger.rel_gap
     return Classical(solution.machine, solution.duals, ledger.dual, open_gap), spent * problem.n_rows

@@ -1,0 +1,193 @@
+"""Convex problems with one class a row: methods one after the other, each where it pays.
+
+    R = 1/2 |W|^2, or with class scales     dual ascent; then interior points if their system is small, Newton steps on the
+                                            free duals if those are few, or ascent to the end
+    a smooth loss, any R with a model       Newton's method
+    the pairwise hinge, any R with a model  dual ascent with weights of pairs if R is made of powers of distances; then, or
+                                            at once for small exact fits, interior points
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers import cost_model
+from polymargin.solvers.ascent.class_scales import class_weighted_ascent
+from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.pair_weights import pair_weighted_ascent
+from polymargin.solvers.interior.pair_iterate import PairIterate, solution_of, with_better_machine
+from polymargin.solvers.interior.pairwise import hinge_path
+from polymargin.solvers.interior.quadratic import interior_point
+from polymargin.solvers.interior.scaled import finish_with_scaled_interior_points
+from polymargin.solvers.newton.augmented import finish_with_newton
+from polymargin.solvers.newton.smooth import primal_newton
+from polymargin.solvers.progress import Forecast
+from polymargin.solvers.rows import Design
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
+
+_AFTER_CRAWLING = 20  # epochs to see that a warm start is good enough, where ascent crawled before
+_SPAN = 50  # epochs over which its pace is seen
+_SCALED_INTERIOR_POINTS = 8  # that end a small fit with class scales, usually
+_FEW_SCALED_EPOCHS = 200  # before that, they are not worth a thought
+_EXACT_SCALES = 1e-9  # below this tolerance a small fit always ends with them: they leave W exact to rounding
+_EXACT_PAIRS = 1e-6  # the same for the pairwise hinge
+_FEW_PAIR_EPOCHS = 100  # before interior points that are cheap
+
+
+class Settings(NamedTuple):
+    max_iter: int
+    seed: int
+    n_threads: int = 1
+
+
+def solve_convex(
+    problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, n_threads: int = 1, start: Start | None = None
+) -> Solution:
+    """Solves `problem` to ``ledger.tol``, by the methods that its loss and penalty offer."""
+    settings, penalty = Settings(max_iter, seed, n_threads), problem.penalty
+    if penalty.identity_hessian:
+        return _quadratic(problem, ledger, settings, start)
+    if penalty.class_scales is not None:
+        return _with_class_scales(problem, ledger, settings, start)
+    if not penalty.has_model:
+        raise TypeError(
+            f"no method solves the loss '{problem.loss.name}' with the penalty '{penalty.name}': ascent needs 1/2 |W|^2 or "
+            "class scales, Newton's methods need a model of the penalty"
+        )
+    if start is not None and not start.W.size:  # it has duals only, and these methods start from class vectors
+        start = None
+    with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
+        if problem.loss.smooth:
+            ledger.stage("Newton's method", "the loss is smooth")
+            return primal_newton(problem, ledger, max_iter=max_iter, start=start)
+        return _pairwise(problem, ledger, settings, start)
+
+
+# ---- quadratic penalties ----------------------------------------------------------------------------------------------
+
+
+def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
+    max_iter, seed, n_threads = settings
+    ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads)
+    epochs = min(max_iter, cost_model.epochs_before_interior_points(problem))
+    if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
+        epochs = min(epochs, _AFTER_CRAWLING)
+    ledger.stage("dual ascent", "it ends most fits within few epochs")
+    solution = ascend(max_iter=epochs, start=start, gives_up=Pace(problem, ledger, max_iter).gives_up)
+    left = max_iter - solution.certificate.n_iter
+    if ledger.done or left <= 0:
+        return solution
+    if cost_model.has_interior_point(problem):
+        ledger.stage("interior points", "ascent crawls, and their system is small")
+        return _finish_with_interior_point(problem, ledger, left, solution)
+    return _finish_with_newton(problem, ledger, left, solution, ascend)
+
+
+def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
+    max_iter, seed, n_threads = settings
+    ascend = partial(class_weighted_ascent, problem, ledger, seed=seed, n_threads=n_threads)
+    ledger.stage("dual ascent with class scales", "the penalty is a minimum over class scales")
+    if not cost_model.has_interior_point(problem):
+        solution = ascend(max_iter=max_iter, start=start, gives_up=Pace(problem, ledger, max_iter).gives_up)
+        left = max_iter - solution.certificate.n_iter
+        return solution if ledger.done or left <= 0 else _finish_with_newton(problem, ledger, left, solution, ascend)
+    patience = cost_model.epochs_before_interior_points(problem, _SCALED_INTERIOR_POINTS)
+    solution = ascend(max_iter=min(max_iter, patience, max(_FEW_SCALED_EPOCHS, max_iter // 2)), start=start)
+    left = max_iter - solution.certificate.n_iter
+    if left <= 0 or (ledger.done and ledger.tol > _EXACT_SCALES):
+        return solution
+    ledger.stage("interior points", "they end small fits exactly" if ledger.done else "ascent crawls, and they are small")
+    return finish_with_scaled_interior_points(problem, ledger, left, solution)
+
+
+def _finish_with_newton(
+    problem: Problem, ledger: Ledger, left: int, so_far: Solution, ascend: Callable[..., Solution]
+) -> Solution:
+    """Newton steps on the free duals if these are few, else ascent goes on."""
+
+    def go_on(start: Start, epochs: int) -> Solution:
+        ledger.stage("dual ascent", "too many duals are free for Newton steps")
+        return ascend(max_iter=epochs, start=start)
+
+    assert so_far.duals is not None
+    if np.isfinite(cost_model.price_of_newton(problem, so_far.duals)):
+        ledger.stage("Newton's method with multipliers", "ascent crawls, and few duals are free")
+    return finish_with_newton(problem, ledger, left, so_far, go_on)
+
+
+def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
+    n_iter = so_far.certificate.n_iter
+    ledger.at_hand = lambda: so_far.machine
+
+    def note(primal: float, dual: float) -> None:
+        """Bounds only: the values are those of coordinates that are rounded on the way back to X."""
+        nonlocal n_iter
+        n_iter += 1
+        ledger.add(np.inf, dual, n_iter)
+
+    result = interior_point(problem, tol=ledger.tol, max_iter=max_iter, on_iteration=note)
+    n_iter = so_far.certificate.n_iter + result.n_iter
+    ledger.add(result.primal, result.dual, n_iter)
+    certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
+    if not result.primal < so_far.machine.primal:
+        return so_far._replace(certificate=certificate, crawled=True)
+    return Solution(Machine(result.W, result.b, result.primal), sparse_duals(result.a), certificate, crawled=True)
+
+
+class Pace:
+    """Whether ascent will get there: extrapolates the logarithm of the relative gap.
+
+    It is given up if it would take more epochs than are left, or than another method costs.
+    """
+
+    def __init__(self, problem: Problem, ledger: Ledger, max_iter: int):
+        self._problem, self._ledger, self._max_iter = problem, ledger, max_iter
+        self._forecast = Forecast(_SPAN)
+
+    def gives_up(self, epochs: int, duals: Callable[[], SparseDuals]) -> bool:
+        needed = self._forecast.needed(epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if needed is None or epochs < cost_model.FEWEST_EPOCHS:
+            return False
+        price = self._price(duals())
+        return bool(np.isfinite(price) and needed > min(self._max_iter - epochs, price))
+
+    def _price(self, duals: SparseDuals) -> float:
+        """Of the other method, in epochs."""
+        if cost_model.has_interior_point(self._problem):
+            return float(cost_model.epochs_before_interior_points(self._problem))
+        return cost_model.price_of_newton(self._problem, duals) / cost_model.flops_of_epoch(self._problem)
+
+
+# ---- the pairwise hinge -----------------------------------------------------------------------------------------------
+
+
+def _pairwise(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
+    """``Solution.notes`` are the multipliers (n, c) of the end."""
+    max_iter, used, cheap = settings.max_iter, 0, cost_model.pair_interior_points_are_cheap(problem)
+    now: PairIterate | None = None
+    if problem.penalty.pair_powers is not None and not (cheap and ledger.tol < _EXACT_PAIRS):
+        ledger.stage("dual ascent with weights of pairs", "the penalty is made of powers of distances")
+        now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
+        epochs = min(max_iter, _FEW_PAIR_EPOCHS) if cheap else max_iter
+        try:
+            used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=settings.seed, start=start)
+        except np.linalg.LinAlgError:  # weights beyond all bounds, of data that no weights suit
+            used = 1
+        if ledger.done or used >= max_iter:
+            solution, multipliers = solution_of(now, ledger, used, "max_iter")
+            return solution._replace(notes=multipliers)
+        start = None  # the ascent used it up
+    why = "ascent crawls" if used else "they are exact, and cheap here" if cheap else "they suit any penalty"
+    ledger.stage("interior points", why)
+    solution, multipliers = hinge_path(problem, ledger, max_iter=max_iter - used, start=start)
+    end = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
+    best = with_better_machine(solution._replace(certificate=end), now, ledger.tol)
+    return best._replace(notes=multipliers)
