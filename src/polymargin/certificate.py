@@ -134,7 +134,7 @@ class Ledger:
         self.n_iter = 0
         self.keeps_interrupted = False
         self.at_hand: Callable[[], Any] | None = None
-        self.constant = 0.0  # of the objective: tolerances are relative to the rest
+        self.constant = 0.0
         self._verbose = verbose
         self.label = label
         self._start = time.perf_counter()
@@ -165,6 +165,18 @@ class Ledger:
                 f"relative gap {self.rel_gap:.2e} (tol {self.tol:g})",
                 flush=True,
             )
+
+    def ask(self, tol: float, *, anew: bool = False, bounds_anew: bool = False) -> None:
+        """Another tolerance; `anew` forgets what was proven so far, `bounds_anew` the bounds only."""
+        self.tol = tol
+        if anew or bounds_anew:
+            self.dual = float("-inf")
+        if anew:
+            self.primal = float("inf")
+
+    def leave_out(self, constant: float) -> None:
+        """What the objective has at least: tolerances are relative to the rest."""
+        self.constant = constant
 
     def start_anew(self, primal: float) -> None:
         """Another problem begins at this value: what bounded the last one does not bound it."""

@@ -71,7 +71,8 @@ def solve_by_kernel_dual(
     """
     from polymargin.solvers.ascent.kernel import kernel_dual
 
-    ledger.tol = tol  # nothing is rounded afterwards
+    ledger.ask(tol)  # nothing is rounded afterwards
+    ledger.stage("kernel dual", "many rows, and a kernel of high rank")
     patience = -(-max_iter // 2)
     found = kernel_dual(problem, ledger, mapping, max_iter=patience, seed=seed, start=start)
     left = max_iter - found.certificate.n_iter
@@ -80,7 +81,7 @@ def solve_by_kernel_dual(
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
             start = Start(found.duals, found.b)
-            ledger.primal, ledger.dual = np.inf, -np.inf  # the factor differs from K by rounding: it proves its own values
+            ledger.ask(tol, anew=True)  # the factor differs from K by rounding: it proves its own values
             settings |= {"tol": tol, "representative": representative, "max_iter": left, "start": start, "seed": seed}
             solution, expansion = solve_and_expand(solve, mapped, ledger, mapping, rows, **settings)
             n_iter = solution.certificate.n_iter + max_iter - left
@@ -114,8 +115,7 @@ def solve_and_expand(
     best: Machine | None = None
     rounds: tuple[float, ...] = ()
     for attempt in range(_ATTEMPTS):
-        ledger.tol = tol * 0.1**attempt
-        ledger.dual = float("-inf")  # what earlier duals proved says nothing about those that come now
+        ledger.ask(tol * 0.1**attempt, bounds_anew=True)  # what earlier duals proved says nothing about those that come now
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended

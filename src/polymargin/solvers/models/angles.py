@@ -59,9 +59,10 @@ def solve_apart(
     if penalty.omega == 0.0:
         return _without_angles(problem, ledger, penalty, rank, rows.fingerprint, max_iter, seed, n_threads, start)
     assert not isinstance(start, Start)  # there are no duals of the whole machine
+    ledger.stage("Crammer-Singer machine", "where the descent starts, and its bound")
     classical, spent = _classical(problem, ledger.tol, max_iter, seed, n_threads, start)
     penalty.settle(rank, FLOOR * float(np.linalg.norm(classical.machine.W)) / np.sqrt(max(1, rank)))
-    ledger.constant = penalty.least
+    ledger.leave_out(penalty.least)
     run = _Recorded(problem, ledger, penalty, classical.bound + penalty.least, spent, max_iter)
     zero = _without_vectors(problem)
     if zero.primal - run.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
@@ -70,6 +71,7 @@ def solve_apart(
         settings = Settings(ledger.tol, run.budget, seed, n_threads, classical.open_gap)
         found = Starts(problem, penalty, classical, rows, start, settings)
         run.note(found.known.machine, 0)
+        ledger.stage("descent by convex models", "angles between class vectors are not convex")
         begin, passes = found.best(n_starts, max_iter - run.epochs(0))
         run.spent += passes * problem.n_rows
         run.note(begin.machine, 0)
@@ -207,7 +209,7 @@ def _classical(
     solution = dual_ascent(plain, ledger, max_iter=min(max_iter, START_EPOCHS), seed=seed, n_threads=n_threads, start=near)
     spent = solution.certificate.n_iter
     if ledger.dual >= 0.99 * _without_vectors(plain).primal and ledger.tol > tol and spent < max_iter:
-        ledger.tol = tol  # all but W = 0: that is worth a proof
+        ledger.ask(tol)  # all but W = 0: that is worth a proof
         again = None if solution.duals is None else Start(solution.duals, solution.machine.b)
         solution = solve_convex(plain, ledger, max_iter=max_iter - spent, seed=seed, n_threads=n_threads, start=again)
         spent += solution.certificate.n_iter
