@@ -226,32 +226,34 @@ private:
         const std::uint32_t* order = order_.data() + first(i);
         for (Size j = 0; j < m; ++j) classes_[j] = pairs_.labels[first(i) + order[j]];
         look(i, classes_.data(), m, scores_.data(), every_.data());
-        Assessment row{0.0, 0.0};
-        const Size kept = assess(i, m, row);
-        active_[i] = static_cast<std::uint32_t>(kept);
+        const Assessment row = assess(i, m);
+        const Size kept = active_[i];
         if (kept == 0) schedule_.rest(i, true);
         if (row.violation > 0.0) move(i, kept);
         return row;
     }
 
-    // Gap and violation of the first m pairs of a row; pairs that rest go behind the others. Returns how many are left.
-    Size assess(Size i, Size m, Assessment& row) {
+    // Gap and violation of the m active pairs of a row; pairs that will rest go behind the others.
+    Assessment assess(Size i, Size m) {
         std::uint32_t* order = order_.data() + first(i);
+        const double threshold = schedule_.threshold();
+        double gap = 0.0, violation = 0.0;
         for (Size j = 0; j < m;) {
             const Size p = first(i) + order[j];
             const double room = 1.0 - pairs_.signs[p] * scores_[j];
             const Assessment pair = LabelBox::assess(room, a_[p], pairs_.costs[p]);
-            row.gap += pair.gap;
-            if (pair.violation == 0.0 && std::fabs(room) > schedule_.threshold()) {
+            gap += pair.gap;
+            if (!(pair.violation > 0.0) && std::fabs(room) > threshold) {
                 --m;
                 std::swap(order[j], order[m]);
                 std::swap(scores_[j], scores_[m]);
                 continue;
             }
-            row.violation = std::max(row.violation, pair.violation);
+            violation = std::max(violation, pair.violation);
             ++j;
         }
-        return m;
+        active_[i] = static_cast<std::uint32_t>(m);
+        return {gap, violation};
     }
 
     // Coordinate ascent on the duals of one row: the scores follow without another look at x_i.

@@ -177,9 +177,9 @@ public:
         }
     }
 
-private:
     const T* row(Size i) const { return data_ + i * d_; }
 
+private:
     // The up to three classes that fours leave over, together: one alone waits for each sum before the next.
     void last_dots(const T* x, const double* const* v, Size count, double* out) const {
         switch (count) {

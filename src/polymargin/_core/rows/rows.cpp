@@ -13,7 +13,7 @@ double Rows::dot_dense(Size i, const double* vector) const {
     return std::visit([&](const auto& rows) { return rows.dot_dense(i, vector); }, stored_);
 }
 
-void Rows::prefetch(Size i) const {
+void Rows::prefetch_sparse(Size i) const {
     std::visit([&](const auto& rows) { rows.prefetch(i); }, stored_);
 }
 

@@ -21,7 +21,12 @@ public:
     Rows(const Stored& stored)  // NOLINT: each storage is a matrix of rows
         : stored_(stored), n_(stored.n_rows()), d_(stored.n_features()), c_(stored.n_classes()), sparse_(Stored::sparse),
           bytes_(stored.bytes()), weights_size_(stored.weights_size()),
-          feature_step_(stored.weight_position(1, 0)), class_step_(stored.weight_position(0, 1)) {}
+          feature_step_(stored.weight_position(1, 0)), class_step_(stored.weight_position(0, 1)) {
+        if constexpr (!Stored::sparse) {
+            dense_ = reinterpret_cast<const char*>(stored.row(0));
+            row_bytes_ = static_cast<Size>(reinterpret_cast<const char*>(stored.row(1)) - dense_);
+        }
+    }
 
     Size n_rows() const { return n_; }
     Size n_features() const { return d_; }
@@ -33,7 +38,10 @@ public:
 
     double squared_norm(Size i) const;
     double dot_dense(Size i, const double* vector) const;
-    void prefetch(Size i) const;
+    void prefetch(Size i) const {
+        if (sparse_) return prefetch_sparse(i);
+        prefetch_range(dense_ + i * row_bytes_, row_bytes_);
+    }
     void copy(Size i, double* out) const;  // into d doubles
 
     // `out` of all scores has room for the padded number of classes
@@ -47,10 +55,14 @@ public:
     double dot_rows(Size i, Size j) const;
 
 private:
+    void prefetch_sparse(Size i) const;
+
     std::variant<DenseRows<double>, DenseRows<float>, CsrRows<double>, CsrRows<float>> stored_;
     Size n_, d_, c_;
     bool sparse_;
     Size bytes_, weights_size_, feature_step_, class_step_;
+    const char* dense_ = nullptr;  // dense rows: the first, and how long each is
+    Size row_bytes_ = 0;
 };
 
 }  // namespace polymargin
