@@ -3,7 +3,34 @@
 
 #include <stdexcept>
 
+#if defined(__GNUC__) || defined(__clang__)
+#define PM_APART __attribute__((noinline))
+#else
+#define PM_APART
+#endif
+
 namespace polymargin {
+namespace {
+
+// The kernels that loops live on, each a function of its own: together in one they would share their registers.
+template <class Stored>
+PM_APART void scores_of(const Stored& rows, const double* V, Size i, const Index* classes, Size count, double* out,
+                        double* every) {
+    rows.scores(V, i, classes, count, out, every);
+}
+
+template <class Stored>
+PM_APART void all_scores_of(const Stored& rows, const double* V, Size i, double* out) {
+    rows.all_scores(V, i, out);
+}
+
+template <class Stored>
+PM_APART void add_to(const Stored& rows, double* V, Size i, const Index* classes, const double* steps, Size count,
+                     double* every) {
+    rows.add(V, i, classes, steps, count, every);
+}
+
+}  // namespace
 
 double Rows::squared_norm(Size i) const {
     return std::visit([&](const auto& rows) { return rows.squared_norm(i); }, stored_);
@@ -22,15 +49,15 @@ void Rows::copy(Size i, double* out) const {
 }
 
 void Rows::scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
-    std::visit([&](const auto& rows) { rows.scores(V, i, classes, count, out, every); }, stored_);
+    std::visit([&](const auto& rows) { scores_of(rows, V, i, classes, count, out, every); }, stored_);
 }
 
 void Rows::all_scores(const double* V, Size i, double* out) const {
-    std::visit([&](const auto& rows) { rows.all_scores(V, i, out); }, stored_);
+    std::visit([&](const auto& rows) { all_scores_of(rows, V, i, out); }, stored_);
 }
 
 void Rows::add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-    std::visit([&](const auto& rows) { rows.add(V, i, classes, steps, count, every); }, stored_);
+    std::visit([&](const auto& rows) { add_to(rows, V, i, classes, steps, count, every); }, stored_);
 }
 
 void Rows::add_squares(const double* V, double* out) const {
