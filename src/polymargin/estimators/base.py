@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,36 @@ class Targets(NamedTuple):
     facts: dict[str, Any]  # what the fitted machine remembers of y: attributes by name
 
 
+class Common(TypedDict, total=False):
+    """The parameters of all machines besides C, for those with more of their own: ``**common: Unpack[Common]``."""
+
+    kernel: str
+    gamma: float | str
+    degree: int
+    coef0: float
+    n_components: int | None
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    class_weight: Any
+    warm_start: bool
+    n_jobs: int | None
+    verbose: int
+    random_state: Any
+    on_interrupt: str
+
+
 class MarginClassifier(ClassifierMixin, BaseEstimator):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A constructor with ``**common`` shows all its parameters, as scikit-learn reads them from the signature."""
+        super().__init_subclass__(**kwargs)
+        own = inspect.signature(cls.__init__)
+        if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
+            common = inspect.signature(MarginClassifier.__init__).parameters
+            named = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
+            cls.__init__.__signature__ = own.replace(parameters=list((named | dict(common) | named).values()))  # type: ignore[attr-defined]
 
     def __init__(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin import validation
-from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.base import Common, MarginClassifier
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
@@ -83,38 +83,9 @@ class LpNormSVC(MarginClassifier):
         *,
         p: float | str = 1.5,
         loss: str = "hinge",
-        kernel: str = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        n_components: int | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        **common: Unpack[Common],
     ):
-        super().__init__(
-            C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            n_components=n_components,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-            on_interrupt=on_interrupt,
-        )
+        super().__init__(C, **common)
         self.p = p
         self.loss = loss
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from polymargin import validation
-from polymargin.estimators.base import MarginClassifier
+from polymargin.estimators.base import Common, MarginClassifier
 from polymargin.estimators.docs import documented
 from polymargin.losses import CrossEntropy, PairwiseLogistic, ScoreLoss, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances, Penalty
@@ -107,38 +107,9 @@ class M3SVC(MarginClassifier):
         loss: str | ScoreLoss = "hinge",
         norm: str = "l2",
         epsilon: float = 1e-6,
-        kernel: str = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        n_components: int | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        **common: Unpack[Common],
     ):
-        super().__init__(
-            C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            n_components=n_components,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-            on_interrupt=on_interrupt,
-        )
+        super().__init__(C, **common)
         self.p = p
         self.loss = loss
         self.norm = norm

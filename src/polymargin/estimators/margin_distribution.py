@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
-from polymargin.estimators.base import MarginClassifier, Warm
+from polymargin.estimators.base import Common, MarginClassifier, Warm
 from polymargin.estimators.docs import documented
 from polymargin.losses import ScoreLoss
 from polymargin.losses.margin_distribution import MarginDistributionLoss
@@ -105,38 +105,9 @@ class MarginDistributionSVC(MarginClassifier):
         theta: float = 0.2,
         mu: float = 0.5,
         relaxation: str = "cccp",
-        kernel: str = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        n_components: int | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        **common: Unpack[Common],
     ):
-        super().__init__(
-            C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            n_components=n_components,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-            on_interrupt=on_interrupt,
-        )
+        super().__init__(C, **common)
         self.theta = theta
         self.mu = mu
         self.relaxation = relaxation
