@@ -686,7 +686,7 @@ def test_short_rounds_lower_f_and_end_where_a_round_gains_nothing(patience, monk
     problem = large_problem()
     monkeypatch.setattr(rival_rounds, "_PATIENCE", patience)  # 0: straight on to descending rounds
     tol = 1e-4
-    assert margin_step.Ascent(problem, margin_step.Settings(1, 0, 1)).restless
+    assert margin_step.Ascent(problem, margin_step.Settings(1, 0, 1)).prefers_short_rounds
     found = descent_by_rivals.concave_convex(problem, Ledger(tol), max_iter=1000, seed=0)
     machine, certificate = found.machine, found.certificate
     assert certificate.status == "stationary" and certificate.rel_gap <= tol
@@ -706,7 +706,7 @@ def test_short_rounds_that_find_nothing_better_give_way_to_descending_ones(monke
     seen = margin_step.solve_step(ascent, 0.2)
     descent = rival_rounds.BestMachine(ascent, seen.stated)
     start = descent.value
-    monkeypatch.setattr(margin_step.Ascent, "hurry", lambda *_: None)  # rounds that never begin
+    monkeypatch.setattr(margin_step.Ascent, "run_epochs", lambda *_: None)  # rounds that never begin
     steps = rival_rounds.short_rounds(problem, settings, ascent, seen, ledger, descent)
     assert steps is not ascent and not descent.settled(ledger)
     assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)

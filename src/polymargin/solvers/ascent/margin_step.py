@@ -75,7 +75,7 @@ class Ascent:
             self._slice = self._patience = min(work, 50 * problem.n_rows)  # leaves enough iterations for Newton steps
         self._point: Point | None = None  # the machine of the last Newton step
         # short rounds pay where coordinate ascent does the work
-        self.restless = not self._prompt and not is_small(problem) and not problem.fit_intercept
+        self.prefers_short_rounds = not self._prompt and not is_small(problem) and not problem.fit_intercept
         self._reach = problem.longest_row
         self._intercept: FreeIntercept | None = None
         if problem.fit_intercept:
@@ -121,11 +121,11 @@ class Ascent:
         return self.visits >= self._phase_end
 
     def relinearise(self, gently: bool = False) -> None:
-        """The next convex problem, at the machine that was last looked at; `gently` before `hurry`."""
+        """The next convex problem, at the machine that was last looked at; `gently` before `run_epochs`."""
         self.loop.relinearise(gently)
         self._driver.start_anew()
 
-    def hurry(self, epochs: int, tol: float) -> None:
+    def run_epochs(self, epochs: int, tol: float) -> None:
         """Some epochs of the rows that matter."""
         self.loop.ascend(min(self._driver.left, epochs * self.n_rows), tol)
 

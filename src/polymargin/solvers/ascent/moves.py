@@ -157,9 +157,9 @@ class ClassScales(Move):
 class PairWeights(Move):
     """Weights Q of pairs of classes (``pair_weights.py``): log Q follows the distances between the class vectors."""
 
-    def __init__(self, loop: Any, penalty: Penalty, metric: PairMetric, restless: int = _FIRST_MOVES):
+    def __init__(self, loop: Any, penalty: Penalty, metric: PairMetric, first: int = _FIRST_MOVES):
         self._loop, self._penalty, self._metric = loop, penalty, metric
-        self._restless = restless  # moves before they may rest
+        self._first = first  # moves that are always made, before they may rest
         self._price: float | None = None
         loop.change_metric(metric.P, 1.0)
 
@@ -181,9 +181,9 @@ class PairWeights(Move):
         return self._price
 
     def step(self, tol: float) -> tuple[Array, Array] | None:
-        if self._restless <= 0 and not self.price() > min(_PRICE[0], _PRICE[1] * tol) * self.size:
+        if self._first <= 0 and not self.price() > min(_PRICE[0], _PRICE[1] * tol) * self.size:
             return None
-        self._restless -= 1
+        self._first -= 1
         return self._metric.log_Q, self._metric.step(self.W)
 
     def go(self, to: Array, restored: bool) -> bool:

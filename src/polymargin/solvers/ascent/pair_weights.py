@@ -180,6 +180,6 @@ class _PairAscent(Proof):
             return False
         self._gap_of_newton = ledger.gap
         self._seed += 1  # else it might run in circles
-        self.driver.reopen(self._loop(restless=0), self._moves)
+        self.driver.reopen(self._loop(first=0), self._moves)
         self._load(now.A, now.design.split(now.V)[1])
         return True

@@ -152,7 +152,7 @@ class AngularModels:
     def _promised(self, bound: float) -> float:
         """The promise by a proven bound, noted as what is known of stationarity."""
         promise = self.machine.primal - bound
-        self.stationarity = self.tol * promise / self._allowed
+        self.stationarity = self.tol * promise / max(self._allowed, 1e-300)
         return promise
 
     @property
@@ -272,7 +272,7 @@ class AngularModels:
         if promise > allowed:
             return False
         self._move_to(machine, tangent.value)
-        self.duals, self.stationarity = duals, self.tol * promise / allowed
+        self.duals, self.stationarity = duals, self.tol * promise / max(allowed, 1e-300)
         return True
 
     def _jump_is_due(self) -> bool:

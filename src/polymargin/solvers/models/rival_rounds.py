@@ -158,7 +158,7 @@ def short_rounds(
         best.start_round(ledger, level)
         ledger.add(level, ascent.bound(), ascent.n_iter)
         if not (is_best and ledger.done):
-            ascent.hurry(_HASTY_EPOCHS if matters else _CALM_EPOCHS, INNER * ledger.tol)
+            ascent.run_epochs(_HASTY_EPOCHS if matters else _CALM_EPOCHS, INNER * ledger.tol)
             seen = ascent.look()
             ledger.add(level, seen.dual, ascent.n_iter)
             since = 0 if best.offer(ascent, seen.stated) else since + 1

@@ -69,7 +69,7 @@ def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int
     seen = steps.look()
     best = BestMachine(steps, seen.stated, convex=problem.n_classes == 2)
     ledger.at_hand = lambda: best.machine
-    if isinstance(steps, Ascent) and steps.restless and steps.left > 0:
+    if isinstance(steps, Ascent) and steps.prefers_short_rounds and steps.left > 0:
         steps = short_rounds(problem, settings, steps, seen, ledger, best)
         if best.settled(ledger):
             return best.close(ledger, steps.n_iter, max_iter, "max_iter")
@@ -87,10 +87,10 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     Neither always leads to the better minimum, and both are cheap. Short rounds start at the squared hinge.
     """
     squared = Ascent(problem, settings)
-    tol = _ROUGH_START if squared.restless else accuracy_of(problem).start
+    tol = _ROUGH_START if squared.prefers_short_rounds else accuracy_of(problem).start
     squared.start_phase(_START_EPOCHS)
     squared_value = solve_step(squared, tol).stated
-    if squared.restless:
+    if squared.prefers_short_rounds:
         return squared
     if interior is not None and squared.crawls and squared.left > 0:
         return _start_by_interior_points(interior, squared, tol)
