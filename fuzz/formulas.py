@@ -126,7 +126,7 @@ class Machine:
             longest = float(np.sqrt(self.squares(self.A).max(initial=0.0)))
             return (STEPS * EPS * (self.lengths * longest + offsets))[:, None]
         size = np.abs(self.A)
-        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 8.0 * self.metric.off_rows @ size
+        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 32.0 * self.metric.off_rows @ size
         return np.asarray(off.max(axis=1, initial=0.0))[:, None]
 
     def squares(self, V: Array) -> Array:
@@ -140,7 +140,7 @@ class Machine:
         if self.metric is None:
             return STEPS * EPS * self.squares(V)
         size = np.abs(V)
-        off = (STEPS * EPS * np.abs(self.metric.K) + 8.0 * self.metric.off_K) @ size
+        off = (STEPS * EPS * np.abs(self.metric.K) + 32.0 * self.metric.off_K) @ size
         return np.asarray((size * off).sum(axis=0), dtype=np.float64)
 
     @property

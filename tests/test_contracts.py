@@ -19,7 +19,7 @@ from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDist
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balanced_duals, balancing_factors, best_multiple
+from polymargin.solvers.bounds import Ray, balanced_duals, balancing_factors
 from polymargin.solvers.types import sparse_duals
 
 each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
@@ -141,8 +141,7 @@ def test_repaired_duals_prove_a_bound_with_a_free_intercept(loss):
         best = min(best, problem.primal(W, b))
     A = np.where(np.arange(5) != y[:, None], np.maximum(mean, 0.0), 0.0)
     inside, total, squared_norm = problem.moved_inside(sparse_duals(balanced_duals(A, y)))
-    t = best_multiple(1.0, total, squared_norm)
-    assert 0.0 < t * total - 0.5 * t * t * squared_norm <= best
+    assert 0.0 < Ray(total, 0.5 * squared_norm).value <= best
     assert problem.row_domains.room(inside.dense(5)) >= 1.0 - 1e-9
 
 

@@ -54,11 +54,6 @@ class Ray(NamedTuple):
         return t * self.linear - t * t * self.quadratic
 
 
-def best_multiple(room: float, total: float, squared_norm: float) -> float:
-    """The t in [0, room] that maximises ``t total - t^2 squared_norm / 2``."""
-    return Ray(total, 0.5 * squared_norm, room).best
-
-
 def room_of_sums(sums: Array, cost: Array) -> float:
     """The largest t <= 1 for which the duals of a row, t times these sums, add up to its cost at most."""
     return float(np.min(cost / np.maximum(sums, cost)))

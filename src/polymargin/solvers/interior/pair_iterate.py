@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balancing_factors, lower_bound
+from polymargin.solvers.bounds import balanced_duals, lower_bound
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, sparse_duals
 
@@ -129,8 +129,7 @@ class PairIterate:
 
     def balanced(self) -> Array:
         """Multipliers whose sums over the rows vanish; inexact steps leave them unbalanced, and epsilon forgives little."""
-        flows = np.array([self.A[rows].sum(axis=0) for rows in self.classes])
-        return self.A * balancing_factors(flows)[self.y]
+        return balanced_duals(self.A, self.y)
 
     def _best_multiple(self) -> tuple[float, float]:
         """F is convex along the ray through the iterate; near the optimum 1 is best, before it seldom is."""

@@ -14,7 +14,7 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import balanced_duals, best_multiple
+from polymargin.solvers.bounds import Ray, balanced_duals, room_of_sums, signed
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.types import Machine, Solution, sparse_duals
@@ -61,13 +61,10 @@ def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
         a = balanced_duals(a, y)
     sums = a.sum(axis=1)
     hinge = problem.loss.row_problem is not None  # no squared loss: the duals of a row add up to its cost at most
-    room = float(np.min(cost / np.maximum(sums, cost))) if hinge else 1.0
-    tau = -a
-    tau[np.arange(len(y)), y] = sums
+    tau = signed(a, y)
     Z = np.asarray(problem.X.T @ tau, dtype=np.float64)
     if problem.fit_intercept and not sparse.issparse(problem.X):
         Z = (problem.X - problem.X.mean(axis=0, dtype=np.float64)).T @ tau
     quadratic = problem.penalty.conjugate(Z) + (0.0 if hinge else float((sums**2 / (4.0 * cost)).sum()))
-    total = float(sums.sum())
-    t = best_multiple(room, total, 2.0 * quadratic)
-    return t * a, t * total - t * t * quadratic
+    ray = Ray(float(sums.sum()), quadratic, room_of_sums(sums, cost) if hinge else 1.0)
+    return ray.best * a, ray.value

@@ -24,6 +24,7 @@ from polymargin.solvers.ascent.convex_model import Attempt, ModelAscent, Tangent
 from polymargin.solvers.cost_model import epochs_before_interior_points, interior_points_fit, price_of_newton
 from polymargin.solvers.models.descent import Look, descend
 from polymargin.solvers.newton.angle_face import affordable, newton_on_face
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import Machine, SparseDuals
 
 Array = NDArray[np.float64]
@@ -117,7 +118,7 @@ class AngularModels:
             self._loop = ModelAscent(self.problem, self._tangent, self.duals, self._scale, self._seed)
             self._seed = (self._seed + 1) % (1 << 31)
             self._visits_before, self._asked, self._bound = self.visits, self._accuracy, -np.inf
-            self._least_gap, self._waited = np.inf, 0
+            self._stall = Stall(PATIENCE, 0.9, must_pay=True)
 
     def improve(self) -> Look:
         self._tried, promise = self._exactly() if self._crawls else self._by_ascent()
@@ -168,10 +169,9 @@ class AngularModels:
             self._crawls, self.duals = True, self._tried.duals  # this model and all to come by another method
             return True
         gap = look.promise - look.gain
-        self._waited = 0 if gap < 0.9 * self._least_gap else self._waited + 1
-        self._least_gap = min(gap, self._least_gap)
-        self._asked = 0.3 * min(self._asked, gap / self._scale) if self._waited else 0.3 * gap / self._scale
-        return self._waited <= PATIENCE
+        stalls = self._stall.note(gap)
+        self._asked = 0.3 * min(self._asked, gap / self._scale) if self._stall.waited else 0.3 * gap / self._scale
+        return not stalls
 
     def _gives_up(self) -> bool:
         """Whether the dual loop crawls on this model, and another method can take over."""

@@ -34,11 +34,11 @@ from polymargin.losses.domain import Projected
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
-from polymargin.solvers.bounds import balanced_duals, best_multiple
+from polymargin.solvers.bounds import Ray, balanced_duals, signed
 from polymargin.solvers.newton.free_pairs import FreePairs, free_pairs
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
-from polymargin.solvers.progress import Anderson
+from polymargin.solvers.progress import Anderson, Stall
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, Start, signs_of, sparse_duals
 
@@ -108,14 +108,14 @@ class _Multipliers(MultiplierMethod[_Point, Array]):
         self._sigma = min(_FIRST_SIGMA / self._square, _LONGEST * float(np.median(problem.cost)))
         self._A = so_far.duals.dense(problem.n_classes)
         self._kappa = 1.0
-        self._V = self._pulls(self._signed(self._A))
+        self._V = self._pulls(signed(self._A, problem.y))
         if problem.fit_intercept:
             W = self._V[:-1]
             self._V[-1] = so_far.machine.b + self._design.mean @ W
         self._S = self._design.scores(self._V) + self._given
 
     def run(self, max_iter: int) -> Solution:
-        self._last, self._waited, self._mark = self.n_iter + max_iter, 0, np.inf
+        self._last, self._stall = self.n_iter + max_iter, Stall(_PATIENCE, 0.5)
         end = self.rounds()
         out_of_steps = end is not None and self.n_iter >= self._last
         return self.best._replace(
@@ -186,12 +186,10 @@ class _Multipliers(MultiplierMethod[_Point, Array]):
         self._certify()
         if self.ledger.done or self.n_iter >= self._last:
             return False
-        halved = self.ledger.gap <= 0.5 * self._mark
-        self._waited, self._mark = (0, self.ledger.gap) if halved else (self._waited + 1, self._mark)
         growth = next(factor for most, factor in _GROWTH if end.steps <= most)
         self._sigma = min(growth * self._sigma, _LARGEST_SIGMA / self._square)
         self._move_scales()
-        return self._waited <= _PATIENCE
+        return not self._stall.note(self.ledger.gap)
 
     def _move_scales(self) -> None:
         """The class scales of a block norm follow the lengths of the class vectors (Eq. 14 of its paper)."""
@@ -203,7 +201,7 @@ class _Multipliers(MultiplierMethod[_Point, Array]):
     # -- the smooth problem -----------------------------------------------------------------------------------------
 
     def _point(self, V: Array, S: Array, rows_value: float, at: Projected) -> _Point:
-        residual = self._pulls(self._signed(at.A)) - V
+        residual = self._pulls(signed(at.A, self.problem.y)) - V
         if self.problem.fit_intercept:
             residual[-1] += self._centre
         return _Point(V, S, rows_value, at, residual)
@@ -234,22 +232,16 @@ class _Multipliers(MultiplierMethod[_Point, Array]):
         problem, A = self.problem, self._A
         if problem.fit_intercept:
             A = balanced_duals(A, problem.y)
-        tau = self._signed(A)
+        tau = signed(A, problem.y)
         total = float(A.sum()) - float((tau * self._given).sum())
         conjugate = problem.penalty.conjugate(self._design.adjoint(tau)[: self._design.r])  # of degree 2
-        t = best_multiple(self._polytope.room(A), total, 2.0 * conjugate)
+        ray = Ray(total, conjugate, self._polytope.room(A))
         W, b = self._design.machine(self._V)
         primal = problem.total_loss(self._design.scores(self._V) + self._given) + problem.penalty.value(W)
-        dual = t * total - t * t * conjugate
+        dual = ray.value
         if primal < self.best.machine.primal:
             self.best = self.best._replace(machine=Machine(W, b, primal))
         if dual >= self.ledger.dual:
             scales = None if self.best.scales is None else self._scales
-            self.best = self.best._replace(duals=sparse_duals(t * A), scales=scales)
+            self.best = self.best._replace(duals=sparse_duals(ray.best * A), scales=scales)
         self.ledger.add(primal, dual, self.n_iter)
-
-    def _signed(self, A: Array) -> Array:
-        """tau: the pulls of the duals are ``X' tau``."""
-        tau = -A
-        tau[self._own] = A.sum(axis=1)
-        return tau

@@ -21,6 +21,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.bounds import lower_bound
 from polymargin.solvers.interior.systems import Curvature, NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
 from polymargin.solvers.newton.line_search import backtrack
+from polymargin.solvers.progress import Stall
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, Start
 
@@ -89,7 +90,7 @@ class _SmoothNewton:
         self.S = design.scores(self.V)
         self.largest = self.penalty.largest(self.V[: design.r], BLUR * self.losses.value(self.S))
         self.best, self.best_V, self.n_iter = np.inf, self.V, 0
-        self._gap_mark, self._best_mark, self._waited = np.inf, np.inf, 0
+        self._stall = Stall(PATIENCE, 0.5, 0.999)
         ledger.at_hand = self.machine
 
     def solve(self, max_iter: int) -> Solution:
@@ -133,13 +134,10 @@ class _SmoothNewton:
 
     def _end(self, max_iter: int) -> str:
         """What to say if this is the end, else nothing."""
-        gap = self.ledger.gap
-        self._waited += 1
-        if gap <= 0.5 * self._gap_mark or self.best <= 0.999 * self._best_mark:
-            self._gap_mark, self._best_mark, self._waited = min(self._gap_mark, gap), self.best, 0
+        stalls = self._stall.note(self.ledger.gap, self.best)
         if self.ledger.done or self.n_iter == max_iter:
             return "max_iter"
-        return "stalled" if self._waited > PATIENCE else ""
+        return "stalled" if stalls else ""
 
     def _direction(self) -> tuple[Array, float]:
         """Newton's step and the slope of F along it."""
