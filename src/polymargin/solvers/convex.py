@@ -114,7 +114,7 @@ def _finish_with_newton(
     """Newton steps on the free duals if these are few, else ascent goes on."""
 
     def go_on(start: Start, epochs: int) -> Solution:
-        ledger.stage("dual ascent", "too many duals are free for Newton steps")
+        ledger.stage("dual ascent", "Newton steps have not got there")
         return ascend(max_iter=epochs, start=start)
 
     assert so_far.duals is not None

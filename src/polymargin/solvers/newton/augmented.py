@@ -147,7 +147,7 @@ class _Multipliers(MultiplierMethod[_Point, Array]):
 
     def _solve(self, pairs: FreePairs, changes: Array) -> Array:
         K, at = self._design.products.of(pairs.rows)
-        M = np.empty((len(at), len(at)))
+        M = np.zeros((len(at), len(at)))  # of what nobody writes, sums are formed too
         labels = pairs.own.astype(np.int32), pairs.rivals.astype(np.int32)
         native.pair_matrix(K, at.astype(np.int32), *labels, np.diag(self._scales), M)  # the upper triangle
         if self.problem.fit_intercept:
