@@ -232,7 +232,7 @@ class KernelMap:
             return np.concatenate([self._block(X, rows, rows).diagonal() for rows in tiles]).astype(np.float64)
         if self.kernel in ("rbf", "laplacian"):
             return np.ones(X.shape[0])
-        squares = np.asarray(row_norms(X, squared=True), dtype=np.float64)
+        squares = _squared_norms(X)
         if self.kernel == "sigmoid":
             return np.tanh(self.gamma_ * squares + self.coef0)
         with np.errstate(over="ignore"):  # said in words
@@ -400,6 +400,13 @@ def _variance(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
     counts = np.diff(X.indptr)
     squares = np.square(np.subtract(X.data, mean, dtype=np.float64))  # the mean of float32 entries need not be one
     return float(np.repeat(share, counts) @ squares) + float(share @ (d - counts)) * mean**2
+
+
+def _squared_norms(X: Any) -> NDArray[np.float64]:
+    """Of the rows, in double precision, as kernel values are."""
+    if sparse.issparse(X):
+        return np.asarray(row_norms(X.astype(np.float64, copy=False), squared=True))
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 
 def _check_matrix(K: Any) -> None:

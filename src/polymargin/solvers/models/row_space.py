@@ -48,11 +48,12 @@ def look_at_rows(problem: Problem) -> Rows:
         mixtures += block.T @ mixing
         total += mixing.sum(axis=0)
         mean += block.T @ cost
+    rounding = 4.0 * float(np.finfo(X.dtype).eps) * float(np.linalg.norm(mixtures))  # what is left of rows that are the same
     if problem.fit_intercept:  # differences from the first row span the centred rows
         first = X[[0]].astype(np.float64)
         mixtures -= np.outer(first.toarray() if sparse.issparse(X) else first, total)
     U, s, _ = np.linalg.svd(mixtures, full_matrices=False)
-    kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > 0.0)
+    kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > rounding)
     fingerprint = np.array([mixtures[:, 0].sum(), np.abs(mixtures).sum(), n])
     mean *= float(problem.fit_intercept) / float(problem.cost.sum())
     return Rows(np.ascontiguousarray(U[:, kept]), _heading(problem, mean), fingerprint)
