@@ -74,9 +74,10 @@ def kernel_values(est: Any, A: Any, B: Any) -> tuple[Array, Array]:
         exponent = gamma * cdist(P, Q, "sqeuclidean" if squares else "cityblock")
         K = np.exp(-exponent)
         reach = exponent
-        if squares:  # the distances may be formed from inner products, about the mean of the rows
-            mean = Q.mean(axis=0) if len(Q) else 0.0
-            reach = gamma * np.add.outer(np.square(P - mean).sum(axis=1), np.square(Q - mean).sum(axis=1))
+        if squares:  # the distances may be formed from inner products, of the rows as they are or about their mean
+            origins = (0.0, Q.mean(axis=0) if len(Q) else 0.0)
+            sizes = [(np.square(P - o).sum(axis=1), np.square(Q - o).sum(axis=1)) for o in origins]
+            reach = gamma * np.maximum(*(np.add.outer(*pair) for pair in sizes))
         return K, np.minimum(4.0 * eps * K * (1.0 + reach), 1.0)
     inner = np.asarray(P.astype(WIDE) @ Q.T.astype(WIDE), dtype=np.float64)
     size = gamma * np.outer(np.linalg.norm(P, axis=1), np.linalg.norm(Q, axis=1)) + abs(est.coef0)
@@ -126,7 +127,7 @@ class Machine:
             longest = float(np.sqrt(self.squares(self.A).max(initial=0.0)))
             return (STEPS * EPS * (self.lengths * longest + offsets))[:, None]
         size = np.abs(self.A)
-        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 32.0 * self.metric.off_rows @ size
+        off = STEPS * EPS * (np.abs(self.rows) @ size + offsets) + 8.0 * self.metric.off_rows @ size
         return np.asarray(off.max(axis=1, initial=0.0))[:, None]
 
     def squares(self, V: Array) -> Array:
@@ -140,7 +141,7 @@ class Machine:
         if self.metric is None:
             return STEPS * EPS * self.squares(V)
         size = np.abs(V)
-        off = (STEPS * EPS * np.abs(self.metric.K) + 32.0 * self.metric.off_K) @ size
+        off = (STEPS * EPS * np.abs(self.metric.K) + 8.0 * self.metric.off_K) @ size
         return np.asarray((size * off).sum(axis=0), dtype=np.float64)
 
     @property

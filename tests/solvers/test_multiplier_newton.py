@@ -16,8 +16,7 @@ from polymargin.losses import LOSSES
 from polymargin.losses.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
-from polymargin.solvers import convex as choice
-from polymargin.solvers import cost_model
+from polymargin.solvers import convex, cost_model
 from polymargin.solvers.ascent.class_scales import class_weighted_ascent
 from polymargin.solvers.ascent.convex_model import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.ascent.driver import dual_ascent
@@ -184,7 +183,7 @@ def test_the_budget_holds(hard, max_iter):
 
 def test_pace_looks_ahead():
     problem, ledger = a_problem(*rows(60, 80, 30, seed=1), 1.0, "crammer_singer", False), Ledger(1e-4)
-    pace = choice.Pace(problem, ledger, 1000)
+    pace = convex.Pace(problem, ledger, 1000)
     few = SparseDuals(np.zeros(61, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
     answers = []
     for epochs, gap in [(100, 1e-1), (200, 2e-4), (300, 1.9e-4)]:  # fast, then all but standing still

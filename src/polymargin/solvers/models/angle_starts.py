@@ -32,6 +32,7 @@ NEAR = 3.0  # omega in the same unit up to which the kinks at the known start ar
 HARD = 0.1  # widths, relative to the usual ones, below which margins are hard
 WIDEST = 0.1  # width of rounded kinks at first
 CLIMB_GROWTH, CLIMB_TOL = 4.0, 1e-3  # of omega, and how exact the machines are on the way
+LARGEST_THETA = 1e100  # costs are divided by it, and must stay numbers
 LONGEST = 1e6  # way of omega
 _SHARE = 0.8  # of the passes over the rows that a path may take
 
@@ -174,4 +175,4 @@ def first_theta(penalty: AnglePenalty, machine: Machine) -> float:
     square = float(np.vdot(machine.W, machine.W))
     # a tiny singular value has a huge curvature, but will not stay tiny
     usual = 1.0 + penalty.omega / max(square, 1e-300)
-    return min(0.5 * penalty.omega * penalty.angles.curvature(machine.W), 100.0 * usual)
+    return min(0.5 * penalty.omega * penalty.angles.curvature(machine.W), 100.0 * usual, LARGEST_THETA)
