@@ -43,6 +43,26 @@ def test_a_row_is_solved_exactly(build):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * cost)
 
 
+@pytest.mark.parametrize("build", BUILDS)
+def test_rows_that_are_very_short_or_long_keep_their_domain(build):
+    """Prices are then far above the duals, and rounding must not put more classes to their caps than the cost allows."""
+    rng = np.random.default_rng(3)
+    for _ in range(2000):
+        m = int(rng.integers(1, 9))
+        k = int(rng.integers(1, m + 2))
+        g, a, g_target, _, cost = random_row(rng, m)
+        q, shrink = 10.0 ** rng.uniform(-30, 20), 10.0 ** rng.uniform(-20, 0)
+        a = build.solve_row("top_k", g, np.zeros(m), g_target, 1.0, cost, (k,))
+        found = build.solve_row("top_k", shrink * g, a, shrink * g_target - 1.0, q, cost, (k,))
+        assert_feasible(found, cost, k)
+
+
+def test_rows_that_are_very_short_take_the_highest_classes():
+    g = np.array([1.0, 3.0, 2.0, 0.0]) * 1e-16
+    found = native.solve_row("top_k", g, np.zeros(4), -1.0, 1e-17, 2.0, (2,))
+    np.testing.assert_array_equal(found, [0.0, 1.0, 1.0, 0.0])
+
+
 def test_a_row_is_the_solution_of_the_quadratic_program_over_all_classes():
     """The own class has an entry of its own there: what fills the sum."""
     rng = np.random.default_rng(1)

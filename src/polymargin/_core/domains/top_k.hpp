@@ -76,23 +76,27 @@ public:
 
     bool settled(const RowView& row) const { return row.count == 0; }
 
-    // In units of q, with z_l = (o_l - o_y) / q of the scores o without the row's own contribution:
+    // In units of q, with z_l = o_l / q of the scores o without the row's own contribution, and z_y:
     //
-    //   max_a  sum_l a_l z_l - 1/2 sum_l a_l^2 - A^2 / 2,    a_l = clip(z_l - nu, 0, cap(A)).
+    //   max_a  sum_l a_l (z_l - z_y) - 1/2 sum_l a_l^2 - A^2 / 2,    a_l = clip(z_l - nu, 0, cap(A)).
     //
-    // First with the cap that stands still, where nu = A; if A is too small for that, on the cone, by Newton steps on A.
+    // First with the cap that stands still, where nu - z_y = A; if A is too small for that, on the cone, by Newton steps on A.
+    // The rivals are compared with each other before they are compared with z_y, which is far away where rows are short.
     void solve(RowView& row, const Identity& metric) const {
         std::fill_n(row.next, row.count, 0.0);
         if (row.count == 0 || static_cast<double>(row.count) < k_ - 1.0) return;  // nothing but 0 is in the domain
         if (!(metric.q > 0.0)) return solve_without_features(row);
         double* z = row.scratch;
-        const double before = row.sum(), cap = row.cost / k_;
-        for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + row.a[k] + before;
-        Price at = price_of(z, row.count, cap, 0.0, 1.0, before);
-        if (at.nu < (k_ - 1.0) * cap) return solve_on_cone(row, z, at.nu);
-        const double total = std::min(at.nu, row.cost);
-        if (at.nu > row.cost) at = price_of(z, row.count, cap, row.cost, 0.0, at.nu);
-        take(row, z, at.nu, cap, total);
+        const double before = row.sum(), cap = row.cost / k_, z_target = row.g_target / metric.q - before;
+        for (Size k = 0; k < row.count; ++k) z[k] = row.g[k] / metric.q + row.a[k];
+        Price at = price_of(z, row.count, cap, -z_target, 1.0, before + z_target);
+        const double total = at.nu - z_target;
+        if (total < (k_ - 1.0) * cap) {
+            for (Size k = 0; k < row.count; ++k) z[k] -= z_target;
+            return solve_on_cone(row, z, total);
+        }
+        if (total > row.cost) at = price_of(z, row.count, cap, row.cost, 0.0, at.nu);
+        take(row, z, at.nu, cap, std::min(total, row.cost));
     }
 
 private:
@@ -124,9 +128,9 @@ private:
             lowest = std::min(lowest, z[k]);
         }
         double low = lowest - 2.0 * cap, high = highest;
-        if (share > 0.0) {
-            low = std::min(low, 0.0);
-            high = std::max(high, static_cast<double>(count) * cap);
+        if (share > 0.0) {  // what is taken lies between nothing and all caps
+            low = std::min(low, -fixed / share);
+            high = std::max(high, (static_cast<double>(count) * cap - fixed) / share);
         }
         double nu = guess > low && guess < high ? guess : 0.5 * (low + high);
         Price at{nu, 0.0, 0.0, 0.0};
@@ -185,17 +189,32 @@ private:
     }
 
     // next = clip(z - nu, 0, cap). Where z is far above the cap rounding would leave the domain: what is between the bounds is
-    // scaled to the sum it must have.
+    // scaled to the sum it must have. Classes that only rounding has put over the cap share the sum.
     static void take(RowView& row, const double* z, double nu, double cap, double total) {
         double capped = 0.0, free = 0.0;
         for (Size k = 0; k < row.count; ++k) {
             row.next[k] = std::min(std::max(z[k] - nu, 0.0), cap);
             (row.next[k] < cap ? free : capped) += row.next[k];
         }
-        if (!(free > 0.0)) return;
-        const double scale = std::max(0.0, total - capped) / free;
+        const double left = std::max(0.0, total - capped);
+        if (!(free > 0.0) && left > rounding * total) return fill(row, z, cap, left);
+        const double scale = free > 0.0 ? left / free : 0.0, shared = capped > total ? total / capped : 1.0;
         for (Size k = 0; k < row.count; ++k) {
-            if (row.next[k] < cap) row.next[k] = std::min(scale * row.next[k], cap);
+            row.next[k] = row.next[k] < cap ? std::min(scale * row.next[k], cap) : shared * cap;
+        }
+    }
+
+    // Hands out what is left to the highest classes below the cap, where their prices differ by less than rounding.
+    static void fill(RowView& row, const double* z, double cap, double left) {
+        while (left > 0.0) {
+            Size best = row.count;
+            for (Size k = 0; k < row.count; ++k) {
+                if (row.next[k] < cap && (best == row.count || z[k] > z[best])) best = k;
+            }
+            if (best == row.count) return;
+            const double more = std::min(left, cap - row.next[best]);
+            row.next[best] = left > more ? cap : row.next[best] + more;
+            left -= more;
         }
     }
 
