@@ -7,45 +7,48 @@ this list; a loss of the package that is missing here fails them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
+from polymargin.losses import LOSSES, ReinforcedHinge, ScoreLoss, TopKHinge, TopKSumHinge
+from polymargin.losses.margins import TO_RIVALS
 
 
 class LossCase(NamedTuple):
-    """`violations` are the CVXPY expression ``1[l != y] + s_l - s_y`` (n, c), 0 at the own class; `own` marks that one."""
+    """`violations` are the CVXPY expression of the loss's margins (n, c), 0 where it has none; `own` marks the own class."""
 
     losses: tuple[ScoreLoss, ...]  # with all kinds of parameters, for 5 classes
-    in_cvxpy: Callable[[Any, Any, ScoreLoss], Any] | None  # (violations, own, loss) -> (n,)
+    in_cvxpy: Callable[[Any, Any, Any], Any]  # (violations, own, loss) -> (n,)
     twin: Callable[..., Any]  # (polymargin.torch, loss, **options) -> the module
 
 
-def _closest(E: Any, own: Any, loss: ScoreLoss) -> Any:
+def _most_violated(E: Any, own: Any, loss: Any) -> Any:
     import cvxpy as cp
 
-    return cp.max(E, axis=1)
+    most = cp.pos(cp.max(E, axis=1))
+    return cp.square(most) if loss.squared else most
 
 
-def _squared_closest(E: Any, own: Any, loss: ScoreLoss) -> Any:
+def _all(E: Any, own: Any, loss: Any, own_weight: float = 1.0, rival_weight: float = 1.0) -> Any:
     import cvxpy as cp
 
-    return cp.square(cp.pos(cp.max(E, axis=1)))
+    parts = cp.square(cp.pos(E)) if loss.squared else cp.pos(E)
+    return cp.sum(cp.multiply(own_weight * own + rival_weight * (1 - own), parts), axis=1)
 
 
-def _all(E: Any, own: Any, loss: ScoreLoss) -> Any:
+def _reinforced(E: Any, own: Any, loss: Any) -> Any:
+    return _all(E, own, loss, loss.own_share, 1.0 - loss.own_share)
+
+
+def _mean_of_largest(E: Any, own: Any, loss: Any, nonneg: bool = False) -> Any:
+    """The mean of the k largest is ``min_t t + sum_l [E_l - t]_+ / k``; of the k largest [E]_+ the same with t >= 0."""
     import cvxpy as cp
 
-    return cp.sum(cp.pos(E), axis=1)
-
-
-def _mean_of_largest(E: Any, own: Any, loss: Any) -> Any:
-    """The mean of the k largest is ``min_t t + sum_l [E_l - t]_+ / k``."""
-    import cvxpy as cp
-
-    t = cp.Variable((E.shape[0], 1))
-    return cp.pos(t[:, 0] + cp.sum(cp.pos(E - t @ np.ones((1, E.shape[1]))), axis=1) / loss.k)
+    t = cp.Variable((E.shape[0], 1), nonneg=nonneg)
+    mean = cp.pos(t[:, 0] + cp.sum(cp.pos(E - t @ np.ones((1, E.shape[1]))), axis=1) / loss.k)
+    return cp.square(mean) if loss.squared else mean
 
 
 def _logistic(E: Any, own: Any, loss: ScoreLoss) -> Any:
@@ -60,15 +63,44 @@ def _softmax(E: Any, own: Any, loss: ScoreLoss) -> Any:
     return cp.log_sum_exp(E - (1 - own), axis=1)
 
 
+_COSTS = np.abs(np.subtract.outer(range(5), range(5))) ** 1.5 / 2  # of ordered classes
+
+
+def _both(kind: type[Any], **parameters: Any) -> tuple[ScoreLoss, ...]:
+    return kind(**parameters), kind(squared=True, **parameters)
+
+
+def _with_costs(kind: type[Any], **parameters: Any) -> tuple[ScoreLoss, ...]:
+    return (*_both(kind, **parameters), *_both(kind, costs=_COSTS, **parameters))
+
+
+def _family(torch_twins: Any, loss: Any, **options: Any) -> Any:
+    given = {name: getattr(loss, name) for name in ("k", "own_share", "costs") if hasattr(loss, name)}
+    return torch_twins.MarginLoss(loss.key, squared=loss.squared, **given, **options)
+
+
 CASES: dict[str, LossCase] = {
-    "crammer_singer": LossCase((LOSSES["crammer_singer"](),), _closest, lambda t, loss, **o: t.CrammerSingerLoss(**o)),
-    "squared_crammer_singer": LossCase(
-        (LOSSES["squared_crammer_singer"](),), _squared_closest, lambda t, loss, **o: t.CrammerSingerLoss(squared=True, **o)
-    ),
-    "weston_watkins": LossCase((LOSSES["weston_watkins"](),), _all, lambda t, loss, **o: t.WestonWatkinsLoss(**o)),
+    "crammer_singer": LossCase(_with_costs(LOSSES["crammer_singer"]), _most_violated, _family),
+    "weston_watkins": LossCase(_with_costs(LOSSES["weston_watkins"]), _all, _family),
     "top_k": LossCase(
-        tuple(TopKHinge(k) for k in range(1, 6)), _mean_of_largest, lambda t, loss, **o: t.TopKLoss(k=loss.k, **o)
+        (*(TopKHinge(k) for k in range(1, 6)), *_with_costs(TopKHinge, k=3)[1:]), _mean_of_largest, _family
     ),
+    "top_k_sum": LossCase(
+        (*(TopKSumHinge(k) for k in range(1, 6)), *_with_costs(TopKSumHinge, k=3)[1:]),
+        partial(_mean_of_largest, nonneg=True),
+        _family,
+    ),
+    "lee_lin_wahba": LossCase(_both(LOSSES["lee_lin_wahba"]), _all, _family),
+    "margin_regression": LossCase(_both(LOSSES["margin_regression"]), _all, _family),
+    "absolute_max": LossCase(_both(LOSSES["absolute_max"]), _most_violated, _family),
+    "total_max": LossCase(_both(LOSSES["total_max"]), _most_violated, _family),
+    "total_sum": LossCase(_both(LOSSES["total_sum"]), _all, _family),
+    "reinforced": LossCase(
+        (*_both(ReinforcedHinge), ReinforcedHinge(0.0), ReinforcedHinge(0.9), ReinforcedHinge(1.0, squared=True)),
+        _reinforced,
+        _family,
+    ),
+    "one_vs_rest": LossCase(_both(LOSSES["one_vs_rest"]), _all, _family),
     "pairwise_logistic": LossCase(
         (LOSSES["pairwise_logistic"](),), _logistic, lambda t, loss, **o: _of_network(t, loss="logistic", **o)
     ),
@@ -87,6 +119,19 @@ def all_losses() -> list[tuple[str, ScoreLoss]]:
     return [(name, loss) for name, case in CASES.items() for loss in case.losses]
 
 
-def called(loss: ScoreLoss) -> str:
-    parameters = () if loss.domain is None else loss.domain.parameters
-    return "-".join([loss.name.replace(" ", "_"), *(f"{value:g}" for value in parameters)])
+def called(loss: Any) -> str:
+    parameters = [f"{getattr(loss, name):g}" for name in ("k", "own_share") if hasattr(loss, name)]
+    costs = ["costs"] if getattr(loss, "costs", None) is not None else []
+    return "-".join([loss.name.replace(" ", "_"), *parameters, *costs])
+
+
+def violations_in_cvxpy(S: Any, own: Any, loss: Any) -> Any:
+    """``delta_j - <D_j, s>`` of CVXPY scores S, written a second time: 0 where the loss has no margin."""
+    import cvxpy as cp
+
+    c = own.shape[1]
+    margins = TO_RIVALS if loss.domain is None else loss.domain.margins
+    targets = own @ loss.targets(c)
+    if margins.relative:
+        return cp.multiply(1 - own, targets + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c)))
+    return cp.multiply(margins.own * own, targets - S) + cp.multiply(margins.rivals * (1 - own), targets + S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -64,19 +65,22 @@ def test_the_conjugate_is_infinite_outside_its_domain(loss):
 
 
 @each_loss
-def test_a_constant_added_to_all_scores_changes_no_loss(loss):
+def test_a_constant_added_to_all_scores_changes_no_loss_of_relative_margins(loss):
     S, y = scores(7)
-    np.testing.assert_allclose(loss.value(S + 3.7, y), loss.value(S, y), atol=1e-12)
+    unchanged = np.allclose(loss.value(S + 3.7, y), loss.value(S, y), atol=1e-12)
+    assert unchanged == (loss.domain is None or loss.domain.margins.relative)
 
 
 each_domain = pytest.mark.parametrize("loss", [loss for _, loss in all_losses() if loss.domain is not None], ids=called)
 
 
 def support(loss, V, y):
-    """``max_{a in A} sum_l a_l v_l``: the loss of scores whose violations are v."""
-    S = V.copy()
-    S[np.arange(len(y)), y] = 1.0
-    return np.sqrt(loss.value(S, y)) if loss.squared else loss.value(S, y)
+    """``max_{a in A} <a, v>``: the loss, not squared, of scores whose violations are v."""
+    loss = copy(loss)
+    loss.squared, rows, margins = False, np.arange(len(y)), loss.domain.margins
+    S = V - loss.targets(5)[y]
+    S[rows, y] = 0.0 if margins.relative else loss.targets(5)[y, y] - V[rows, y]
+    return loss.value(S, y)
 
 
 @each_domain
@@ -86,7 +90,7 @@ def test_the_projection_is_the_nearest_point_of_the_domain(loss):
     cost = np.random.default_rng(13).uniform(0.2, 2.0, len(y))
     domains = loss.domain.of_rows(y, cost)
     A = domains.project(T).A
-    assert (A >= 0.0).all() and (A[np.arange(len(y)), y] == 0.0).all()
+    assert (A >= 0.0).all() and (A[~loss.domain.margins.present(y, 5)] == 0.0).all()
     assert domains.room(A) >= 1.0 - 1e-12
     np.testing.assert_allclose(((T - A) * A).sum(axis=1), cost * support(loss, T - A, y), atol=1e-12)
     np.testing.assert_allclose(domains.project(A).A, A, atol=1e-12)
@@ -96,17 +100,22 @@ def test_the_projection_is_the_nearest_point_of_the_domain(loss):
 def test_the_gauge_is_the_least_cost_that_duals_need(loss):
     T, y = scores(14)
     A = loss.domain.project(T, y, np.ones(len(y))).A
-    A = A[A.any(axis=1)] * np.random.default_rng(15).uniform(0.1, 9.0, int(A.any(axis=1).sum()))[:, None]
-    y = (A == 0.0).argmax(axis=1)  # any class without a dual may be the own one
-    gauge = loss.domain.gauge(A)
+    some = A.any(axis=1)
+    A, y = A[some] * np.random.default_rng(15).uniform(0.1, 9.0, int(some.sum()))[:, None], y[some]
+    gauge = loss.domain.gauge(A, y)
     assert np.isfinite(gauge).all()
     np.testing.assert_allclose(loss.domain.project(A, y, gauge).A, A, atol=1e-10)
     shorter = loss.domain.project(A, y, 0.9 * gauge).A
     assert (np.abs(shorter - A).max(axis=1) > 1e-3 * A.max(axis=1)).all()
-    assert loss.domain.room(A, 0.5 * gauge) == pytest.approx(0.5)
+    assert loss.domain.room(A, y, 0.5 * gauge) == pytest.approx(0.5)
 
 
-@each_domain
+each_relative = pytest.mark.parametrize(
+    "loss", [loss for _, loss in all_losses() if loss.domain is not None and loss.domain.margins.relative], ids=called
+)
+
+
+@each_relative
 def test_repaired_duals_lie_in_the_domain_and_circulate(loss):
     """Factors that balance flows between classes may push duals out of their domain."""
     T, y = scores(17)
@@ -124,7 +133,7 @@ def test_repaired_duals_lie_in_the_domain_and_circulate(loss):
     assert small.sum() > 0.0  # inside: nothing is taken away
 
 
-@each_domain
+@each_relative
 def test_repaired_duals_prove_a_bound_with_a_free_intercept(loss):
     """The best machine of a descent by hand is above it."""
     rng = np.random.default_rng(20)
@@ -151,14 +160,15 @@ def test_top_1_is_the_closest_rival():
     np.testing.assert_allclose(first.value(S, y), hinge.value(S, y), atol=1e-14)
     np.testing.assert_array_equal(first.gradient(S, y), hinge.gradient(S, y))
     A = np.abs(S) * (hinge.gradient(S, y) >= 0.0)
-    np.testing.assert_array_equal(first.domain.gauge(A), hinge.domain.gauge(A))
+    np.testing.assert_array_equal(first.domain.gauge(A, y), hinge.domain.gauge(A, y))
 
 
 def test_duals_of_few_classes_lie_in_no_multiple_of_a_top_k_domain():
     """Where three violations are averaged one rival cannot have all the weight."""
     A = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.5, 0.5, 0.1]])
-    np.testing.assert_allclose(TopKHinge(3).domain.gauge(A), [np.inf, 3.0, 1.5])
-    assert TopKHinge(3).domain.room(A, np.ones(3)) == 0.0
+    y = np.zeros(3, dtype=int)
+    np.testing.assert_allclose(TopKHinge(3).domain.gauge(A, y), [np.inf, 3.0, 1.5])
+    assert TopKHinge(3).domain.room(A, y, np.ones(3)) == 0.0
 
 
 def test_every_loss_has_its_contracts():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES, all_losses, called
+from cases import CASES, all_losses, called, violations_in_cvxpy
 from reference import MACHINES, REFERENCES, cvxpy_optimum, dense64, hinge_optimum, objective, row_weights
 from registry import all_estimators, convex_estimators, each_convex, has_free_intercept
 
@@ -200,10 +200,12 @@ def loss_optimum(name, problem):
 
     n, c = problem.n_rows, problem.n_classes
     W, b, own = cp.Variable((problem.n_features, c)), cp.Variable((1, c)), np.eye(c)[problem.y]
-    S = problem.X @ W + np.ones((n, 1)) @ b
-    violations = (1 - own) + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c))
+    violations = violations_in_cvxpy(problem.X @ W + np.ones((n, 1)) @ b, own, problem.loss)
     F = problem.cost @ CASES[name].in_cvxpy(violations, own, problem.loss) + 0.5 * cp.sum_squares(W)
-    value = cp.Problem(cp.Minimize(F), [] if problem.fit_intercept else [b == 0]).solve(solver=cp.CLARABEL)
+    constraints = [] if problem.fit_intercept else [b == 0]
+    if problem.loss.sums_to_zero:
+        constraints += [cp.sum(W, axis=1) == 0, cp.sum(b) == 0]
+    value = cp.Problem(cp.Minimize(F), constraints).solve(solver=cp.CLARABEL)
     return problem.primal(W.value, b.value[0]), float(value)
 
 

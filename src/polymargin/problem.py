@@ -200,12 +200,12 @@ class Problem(Objective):
         return support, tau[:, : self.n_classes]
 
     def moved_inside(self, duals: SparseDuals) -> tuple[SparseDuals, float, float]:
-        """Duals that circulate, moved into domains of which no multiple of them is part; their sum and ``|X' tau|^2``."""
-        A = self.row_domains.repaired(duals.dense(self.n_classes))
-        tau = -A
-        tau[np.arange(len(A)), self.y] = A.sum(axis=1)
-        Z = np.asarray(self.X.T @ tau)
-        return sparse_duals(A), float(A.sum()), float(np.vdot(Z, Z))
+        """Duals that circulate, moved into domains of which no multiple of them is part; their value and ``|X' tau|^2``."""
+        domains = self.row_domains
+        A = domains.repaired(duals.dense(self.n_classes))
+        Z = np.asarray(self.X.T @ domains.domain.margins.derivative(A, self.y))
+        linear = float((self.loss.targets(self.n_classes)[self.y] * A).sum())
+        return sparse_duals(A), linear, float(np.vdot(Z, Z))
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)

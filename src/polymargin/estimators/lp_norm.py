@@ -12,13 +12,13 @@ from polymargin import validation
 from polymargin.estimators.base import Common, MarginClassifier
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting.returned import solve_near_zero
-from polymargin.losses import CrammerSingerHinge, ScoreLoss, SquaredCrammerSingerHinge
+from polymargin.losses import CrammerSingerHinge, ScoreLoss
 from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
 from polymargin.solvers import Solution, Start, solve
 
-_LOSSES: dict[str, type[ScoreLoss]] = {"hinge": CrammerSingerHinge, "squared_hinge": SquaredCrammerSingerHinge}
+_LOSSES = ("hinge", "squared_hinge")
 
 
 @documented(class_vectors_="One vector per class, for two classes too.")
@@ -111,7 +111,7 @@ class LpNormSVC(MarginClassifier):
             raise ValueError(f"loss={self.loss!r} is not known; choose one of {', '.join(map(repr, _LOSSES))}.")
 
     def _loss(self) -> ScoreLoss:
-        return _LOSSES[self.loss]()
+        return CrammerSingerHinge(squared=self.loss == "squared_hinge")
 
     def _penalty(self) -> Penalty:
         """Before a fit that of the parameters; p = 2 stands for one that is not chosen yet."""

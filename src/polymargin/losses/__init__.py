@@ -3,22 +3,40 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from polymargin.losses.absolute import (
+    AbsoluteMaxHinge,
+    LeeLinWahbaHinge,
+    MarginRegressionHinge,
+    OneVsRestHinge,
+    ReinforcedHinge,
+    TotalMaxHinge,
+    TotalSumHinge,
+)
 from polymargin.losses.base import MarginBand, ScoreLoss
 from polymargin.losses.domain import Domain
-from polymargin.losses.hinge import CrammerSingerHinge, SquaredCrammerSingerHinge, WestonWatkinsHinge
+from polymargin.losses.hinge import CrammerSingerHinge, WestonWatkinsHinge
+from polymargin.losses.margin_loss import MarginLoss
 from polymargin.losses.pairwise import CrossEntropy, PairwiseLogistic
-from polymargin.losses.top_k import TopKHinge
+from polymargin.losses.top_k import TopKHinge, TopKSumHinge
 
 __all__ = [
     "LOSSES",
+    "AbsoluteMaxHinge",
     "CrammerSingerHinge",
     "CrossEntropy",
     "Domain",
+    "LeeLinWahbaHinge",
     "MarginBand",
+    "MarginLoss",
+    "MarginRegressionHinge",
+    "OneVsRestHinge",
     "PairwiseLogistic",
+    "ReinforcedHinge",
     "ScoreLoss",
-    "SquaredCrammerSingerHinge",
     "TopKHinge",
+    "TopKSumHinge",
+    "TotalMaxHinge",
+    "TotalSumHinge",
     "WestonWatkinsHinge",
 ]
 

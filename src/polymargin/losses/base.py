@@ -39,6 +39,8 @@ class ScoreLoss(abc.ABC):
         conjugate follows from it.
     squared : bool
         Whether it is the square.
+    sums_to_zero : bool
+        Whether it is meant for class vectors, and offsets, that add up to zero: a constraint of the problem.
     smooth : bool
         Whether the gradient is continuous.
     score_kernel : str or None
@@ -50,7 +52,8 @@ class ScoreLoss(abc.ABC):
     name: ClassVar[str]
     key: ClassVar[str | None] = None
     domain: Domain | None = None
-    squared: ClassVar[bool] = False
+    squared: bool = False
+    sums_to_zero: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
     score_kernel: ClassVar[str | None] = None
     margin_band: MarginBand | None = None
@@ -70,23 +73,31 @@ class ScoreLoss(abc.ABC):
         """
         if self.domain is None:
             raise NotImplementedError(f"the {self.name} loss has neither a domain nor a conjugate of its own")
-        _, others = own_and_others(T, y)
-        A = np.where(others, T, 0.0)
-        inside = (A.min(axis=1) >= -FORGIVEN) & (np.abs(T.sum(axis=1)) <= FORGIVEN)
-        total, gauge = A.sum(axis=1), self.domain.gauge(A)
+        A, off = self.domain.margins.duals(T, y)
+        linear = (self.targets(T.shape[1])[y] * A).sum(axis=1)
         if self.squared:
-            return np.where(inside, 0.25 * gauge**2 - total, np.inf)
-        return np.where(inside & (gauge <= 1.0 + FORGIVEN), -total, np.inf)
+            return np.where(off <= FORGIVEN, 0.25 * self.domain.square(A, y) - linear, np.inf)
+        inside = (off <= FORGIVEN) & (self.domain.gauge(A, y) <= 1.0 + FORGIVEN)
+        return np.where(inside, -linear, np.inf)
+
+    def targets(self, n_classes: int) -> Array:
+        """What the margins of a row of class y should reach, ``delta (c, c)``: 1 unless a loss says otherwise."""
+        return np.ones((n_classes, n_classes))
 
     def hessian_product(self, S: Array, y: Classes, V: Array) -> Array:
         """Each row's second derivative times its row of V, ``(n, c)``; smooth losses have it."""
         raise NotImplementedError(f"the {self.name} loss has no Hessian products")
 
+    @property
+    def unit_targets(self) -> bool:
+        """Whether all margins should reach 1."""
+        return True
+
     # ---- who solves it ------------------------------------------------------------------------------------------------
 
     @property
     def native(self) -> Native:
-        if self.domain is None:
+        if self.domain is None or not self.domain.margins.relative or not self.unit_targets:
             return Native()
         return self.domain.native_squared if self.squared else self.domain.native
 
@@ -113,7 +124,9 @@ class ScoreLoss(abc.ABC):
     @property
     def has_plain_faces(self) -> bool:
         """Whether Newton's method with multipliers knows the faces of its domain."""
-        return self.domain is not None and self.domain.has_plain_faces and not self.squared
+        if self.domain is None or self.squared or not self.domain.margins.relative:
+            return False
+        return self.domain.has_plain_faces and self.unit_targets
 
 
 def own_and_others(S: Array, y: Classes) -> tuple[Array, NDArray[np.bool_]]:

@@ -1,10 +1,11 @@
-"""Where the duals of a row may lie, for losses of the margins to the rival classes.
+"""Where the duals of a row may lie: all that a loss of margins is.
 
-    loss(s, y) = max_{a in A} sum_{l != y} a_l (1 - s_y + s_l)          or the square of that
+    loss(s, y) = max_{a in A} sum_j a_j e_j          e_j = delta_j - <D_j, s>, the violations of its margins (margins.py)
 
-with the domain A a set of duals ``a_l >= 0`` of the classes l other than the own one. The duals of a row of cost u lie in
-``u A``. All domains grow with u and hold 0, so one function says everything about them: the gauge, the least u with
-``a in u A``. The conjugate of the loss, of its square, and how far duals may be stretched follow from it.
+with the domain A a set of duals ``a_j >= 0``, one for each margin. The duals of a row of cost u lie in ``u A``. All domains
+grow with u and hold 0, so one function says everything about them: the gauge, the least u with ``a in u A``. The conjugate
+of the loss and how far duals may be stretched follow from it. A squared loss has no such bound: its conjugate has a square
+of the duals instead.
 """
 
 from __future__ import annotations
@@ -14,15 +15,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Classes = NDArray[np.integer]
-
-_ROUNDING = 1e-9  # of the largest dual: what the ratios of duals may be off
-_HALVINGS = 60
-_NOTHING = 1e-14  # of the cost: what bisections leave of 0
+from polymargin.losses.margins import TO_RIVALS, Array, Classes, Margins, Mask
 
 
 class Projected(NamedTuple):
@@ -46,18 +40,21 @@ class Native(NamedTuple):
 
 
 class Domain(abc.ABC):
-    """A set of duals, a value: two with the same name and parameters are the same.
+    """A set of duals, a value: two with the same name, margins and parameters are the same.
 
-    Arrays of duals are ``(n, c)`` with 0 at the own classes; `upper` are the costs ``(n,)``.
+    Arrays of duals and violations are ``(n, c)`` with 0 where there is no margin; `upper` are the costs ``(n,)``.
 
     Attributes
     ----------
     name : str
+    margins : Margins
+        What the duals belong to.
     native, native_squared : Native
         Who solves the loss, and its square.
     """
 
     name: ClassVar[str]
+    margins: Margins = TO_RIVALS
     native: ClassVar[Native] = Native()
     native_squared: ClassVar[Native] = Native()
 
@@ -75,20 +72,33 @@ class Domain(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def gauge(self, A: Array) -> Array:
+    def largest(self, E: Array, y: Classes) -> tuple[Array, Array]:
+        """``max_{a in A} <a, e>`` of each row, ``(n,)``, and the duals that attain it."""
+
+    @abc.abstractmethod
+    def gauge(self, A: Array, y: Classes) -> Array:
         """The least u with ``a in u A`` for each row of non-negative duals, ``(n,)``; inf if there is none."""
+
+    def largest_squared(self, E: Array, y: Classes) -> tuple[Array, Array]:
+        """The squared loss of the violations, ``(n,)``, and its derivative in them: here the square of the maximum."""
+        value, A = self.largest(E, y)
+        return value**2, 2.0 * value[:, None] * A
+
+    def square(self, A: Array, y: Classes) -> Array:
+        """Four times the conjugate of the squared loss, without its linear part."""
+        return np.asarray(self.gauge(A, y) ** 2)
 
     @abc.abstractmethod
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
         """The points of the rows' domains that are nearest to T."""
 
-    def room(self, A: Array, upper: Array) -> float:
+    def room(self, A: Array, y: Classes, upper: Array) -> float:
         """The largest factor up to 1 that keeps these non-negative duals in their domains."""
-        return float((upper / np.maximum(self.gauge(A), upper)).min())
+        return float((upper / np.maximum(self.gauge(A, y), upper)).min())
 
     def repaired(self, A: Array, y: Classes, upper: Array) -> Array:
         """Duals in the domains near A, with flows between the classes that circulate if those of A do: here a multiple."""
-        return np.asarray(self.room(A, upper) * A)
+        return np.asarray(self.room(A, y, upper) * A)
 
     def of_rows(self, y: Classes, cost: Array) -> RowDomains:
         """The domains of all rows of a problem."""
@@ -107,7 +117,7 @@ class RowDomains:
         return self.domain.project(T, self.y, self.cost)
 
     def room(self, A: Array) -> float:
-        return self.domain.room(A, self.cost)
+        return self.domain.room(A, self.y, self.cost)
 
     def repaired(self, A: Array) -> Array:
         return self.domain.repaired(A, self.y, self.cost)
@@ -115,7 +125,11 @@ class RowDomains:
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """``a_l <= 1``: all rival classes count (Weston & Watkins)."""
+    """``a_j <= 1``, or the weight of the margin: all of them count (Weston & Watkins)."""
+
+    margins: Margins = TO_RIVALS
+    own_weight: float = 1.0
+    rival_weight: float = 1.0
 
     name = "box"
     native = Native("weston_watkins", None, "weston_watkins")
@@ -124,18 +138,43 @@ class Box(Domain):
     def has_plain_faces(self) -> bool:
         return True
 
-    def gauge(self, A: Array) -> Array:
-        return np.asarray(A.max(axis=1))
+    def weights(self, y: Classes, n_classes: int) -> Array:
+        """The largest duals at a cost of 1, ``(n, c)``."""
+        out = np.where(self.margins.present(y, n_classes), self.rival_weight, 0.0)
+        if self.margins.own:
+            out[np.arange(len(y)), y] = self.own_weight
+        return out
+
+    def largest(self, E: Array, y: Classes) -> tuple[Array, Array]:
+        A = self.weights(y, E.shape[1]) * (E > 0.0)
+        return (A * E).sum(axis=1), A
+
+    def largest_squared(self, E: Array, y: Classes) -> tuple[Array, Array]:
+        """The sum of the squares."""
+        half = self.weights(y, E.shape[1]) * np.maximum(E, 0.0)
+        return (half * E).sum(axis=1), 2.0 * half
+
+    def gauge(self, A: Array, y: Classes) -> Array:
+        return np.asarray(_shares(A, self.weights(y, A.shape[1])).max(axis=1))
+
+    def square(self, A: Array, y: Classes) -> Array:
+        return np.asarray((A * _shares(A, self.weights(y, A.shape[1]))).sum(axis=1))
 
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
-        T, top = T.copy(), upper[:, None]
-        T[np.arange(len(y)), y] = 0.0
+        top = self.weights(y, T.shape[1]) * upper[:, None]
         return Projected(np.clip(T, 0.0, top), (T > 0.0) & (top > T), np.zeros(len(T), dtype=bool))
+
+
+def _shares(A: Array, weights: Array) -> Array:
+    """Duals in units of their weights."""
+    return np.divide(A, weights, out=np.where(A > 0.0, np.inf, 0.0), where=weights > 0.0)
 
 
 @dataclass(frozen=True)
 class Simplex(Domain):
-    """``sum_l a_l <= 1``: the closest rival class counts (Crammer & Singer)."""
+    """``sum_j a_j <= 1``: the most violated margin counts (Crammer & Singer)."""
+
+    margins: Margins = TO_RIVALS
 
     name = "simplex"
     native = Native("crammer_singer", "scaled_crammer_singer", "crammer_singer")
@@ -145,17 +184,24 @@ class Simplex(Domain):
     def has_plain_faces(self) -> bool:
         return True
 
-    def gauge(self, A: Array) -> Array:
+    def largest(self, E: Array, y: Classes) -> tuple[Array, Array]:
+        E = np.where(self.margins.present(y, E.shape[1]), E, -np.inf)
+        rows, most = np.arange(len(y)), E.argmax(axis=1)
+        A = np.zeros_like(E)
+        A[rows, most] = E[rows, most] > 0.0
+        return np.maximum(0.0, E[rows, most]), A
+
+    def gauge(self, A: Array, y: Classes) -> Array:
         return np.asarray(A.sum(axis=1))
 
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
-        A = np.maximum(T, 0.0)
-        A[np.arange(len(y)), y] = 0.0
+        present = self.margins.present(y, T.shape[1])
+        A = np.where(present, np.maximum(T, 0.0), 0.0)
         closed = A.sum(axis=1) >= upper
         rows = np.flatnonzero(closed)
         if len(rows):
-            A[rows] = np.maximum(T[rows] - self._levels(A[rows], upper[rows])[:, None], 0.0)
-            A[rows, y[rows]] = 0.0
+            kept = np.maximum(T[rows] - self._levels(A[rows], upper[rows])[:, None], 0.0)
+            A[rows] = np.where(present[rows], kept, 0.0)
         return Projected(A, A > 0.0, closed)
 
     @staticmethod
@@ -165,118 +211,3 @@ class Simplex(Domain):
         levels = (np.cumsum(falling, axis=1) - upper[:, None]) / np.arange(1, A.shape[1] + 1)
         members = np.count_nonzero(falling > levels, axis=1)  # of those that stay positive
         return np.asarray(levels[np.arange(len(A)), members - 1])
-
-
-@dataclass(frozen=True)
-class TopKSimplex(Domain):
-    """The k closest classes count, the own one among them (Lapin, Hein & Schiele 2015, the alpha form).
-
-    With the own class's share ``a_y = S - sum_l a_l`` all shares lie in ``[0, S / k]`` and add up to S <= 1. That is
-
-        sum_l a_l <= S,     a_l <= S / k,     S - sum_l a_l <= S / k,     S <= 1
-
-    for some S. Without S: ``sum_l a_l <= 1``, ``a_l <= 1 / k``, and a cone, ``(k - 1) a_l <= sum_j a_j``, which ties the
-    duals to each other, whatever their size. Only from k = 3 on that says anything; for k = 1 this is the simplex.
-    """
-
-    k: int
-
-    name = "top_k"
-    native = Native("top_k")
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        return (float(self.k),)
-
-    def gauge(self, A: Array) -> Array:
-        total, largest = A.sum(axis=1), A.max(axis=1)
-        tied = (self.k - 1) * largest <= total + _ROUNDING * largest
-        return np.where(tied, np.maximum(total, self.k * largest), np.inf)
-
-    @property
-    def has_plain_faces(self) -> bool:
-        return self.k <= 2
-
-    def repaired(self, A: Array, y: Classes, upper: Array) -> Array:
-        """Duals beside the cone have no multiple inside: as much of equal duals is added as brings all rows there.
-
-        With ``a_il = w_i``, and w of the same sum in every class, each class gives each other class the same. If k is the
-        number of classes, there are only such duals.
-        """
-        beside = np.maximum((self.k - 1) * A.max(axis=1) - A.sum(axis=1), 0.0)
-        out, c = np.flatnonzero(beside), A.shape[1]
-        if len(out):
-            w = A.sum(axis=1) / (c - 1) if self.k == c else upper / max(c - 1, self.k)
-            totals = np.bincount(y, w, c)
-            w = w * totals.min() / np.maximum(totals, 1e-300)[y]
-            part = float((beside[out] / (beside[out] + (c - self.k) * w[out])).max())
-            A = (1.0 - part) * A + part * np.where(np.arange(c) != y[:, None], w[:, None], 0.0)
-        return super().repaired(A, y, upper)
-
-    def project(self, T: Array, y: Classes, upper: Array) -> Projected:
-        rivals = np.ones(T.shape, dtype=bool)
-        rivals[np.arange(len(y)), y] = False
-        return self._project_on_cone(T, rivals, upper) if self.k > 2 else self._project_on_box(T, rivals, upper)
-
-    def _project_on_box(self, T: Array, rivals: Mask, upper: Array) -> Projected:
-        """``a_l <= u / k``, ``sum_l a_l <= u``."""
-        cap = upper / self.k
-        A = np.where(rivals, np.clip(T, 0.0, cap[:, None]), 0.0)
-        closed = A.sum(axis=1) >= upper
-        rows = np.flatnonzero(closed)
-        if len(rows):
-            T, cap = np.where(rivals[rows], T[rows], 0.0), cap[rows]  # the level is positive: 0 stays 0
-            A[rows] = np.clip(T - _levels_of_box(T, cap, upper[rows])[:, None], 0.0, cap[:, None])
-        return Projected(A, (A > 0.0) & (upper[:, None] / self.k > A), closed)
-
-    def _project_on_cone(self, T: Array, rivals: Mask, upper: Array) -> Projected:
-        """By two nested bisections: on S, whose slope is that of the Lagrangian, and on what all duals of a row lose."""
-        low, high = np.zeros(len(T)), np.array(upper, dtype=np.float64)
-        for _ in range(_HALVINGS):
-            S = 0.5 * (low + high)
-            rises = self._slope(T, rivals, S) > 0.0
-            low, high = np.where(rises, low, S), np.where(rises, S, high)
-        S = np.where(high > _NOTHING * upper, high, 0.0)
-        A = self._given_total(T, rivals, S)[0]
-        return Projected(A, (A > 0.0) & (S[:, None] / self.k > A), A.sum(axis=1) >= upper)
-
-    def _slope(self, T: Array, rivals: Mask, S: Array) -> Array:
-        """Of half the squared distance, as a function of S."""
-        _, level = self._given_total(T, rivals, S)
-        over = np.maximum(np.where(rivals, T - level[:, None] - S[:, None] / self.k, 0.0), 0.0).sum(axis=1)
-        return np.asarray(-np.maximum(level, 0.0) - (1.0 - 1.0 / self.k) * np.minimum(level, 0.0) - over / self.k)
-
-    def _given_total(self, T: Array, rivals: Mask, S: Array) -> tuple[Array, Array]:
-        """The nearest duals for given S, and the level that is taken off all of them."""
-        cap = S[:, None] / self.k
-
-        def at(level: Array) -> Array:
-            return np.where(rivals, np.clip(T - level[:, None], 0.0, cap), 0.0)
-
-        total = at(np.zeros(len(T))).sum(axis=1)
-        wanted = np.clip(total, (1.0 - 1.0 / self.k) * S, S)
-        reach = np.abs(T).max(axis=1) + S
-        low, high = np.where(total < wanted, -reach, 0.0), np.where(total > wanted, reach, 0.0)
-        for _ in range(_HALVINGS):
-            level = 0.5 * (low + high)
-            more = at(level).sum(axis=1) > wanted
-            low, high = np.where(more, level, low), np.where(more, high, level)
-        level = np.where(total == wanted, 0.0, high)
-        return at(level), level
-
-
-def _levels_of_box(T: Array, cap: Array, total: Array) -> Array:
-    """The t >= 0 for which ``clip(T - t, 0, cap)`` add up to `total` in each row.
-
-    As t falls an entry begins to count at ``t = T`` and ends at ``t = T - cap``: in between the sum is a line.
-    """
-    n, c = T.shape
-    falling = np.concatenate([T, T - cap[:, None]], axis=1)
-    order = np.argsort(-falling, axis=1)
-    levels = np.take_along_axis(falling, order, axis=1)
-    slopes = np.cumsum(np.where(order < c, 1.0, -1.0), axis=1)
-    sums = np.zeros((n, 2 * c))
-    np.cumsum(-slopes[:, :-1] * np.diff(levels, axis=1), axis=1, out=sums[:, 1:])
-    last, rows = np.count_nonzero(sums < total[:, None], axis=1) - 1, np.arange(n)
-    found = levels[rows, last] - (total - sums[rows, last]) / np.maximum(slopes[rows, last], 1.0)
-    return np.maximum(found, 0.0)  # rounding aside, the sum exceeds the total at 0

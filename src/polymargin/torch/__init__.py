@@ -21,7 +21,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 from polymargin.torch.conversion import to_torch
-from polymargin.torch.losses import CrammerSingerLoss, M3HingeLoss, MarginDistributionLoss, TopKLoss, WestonWatkinsLoss
+from polymargin.torch.family import CrammerSingerLoss, MarginLoss, TopKLoss, WestonWatkinsLoss
+from polymargin.torch.losses import M3HingeLoss, MarginDistributionLoss
 from polymargin.torch.one_vs_none import OneVsNoneLoss
 from polymargin.torch.regularizers import (
     AngularRegularizer,
@@ -39,6 +40,7 @@ __all__ = [
     "LpNormRegularizer",
     "M3HingeLoss",
     "MarginDistributionLoss",
+    "MarginLoss",
     "OneVsNoneLoss",
     "PairwiseMarginRegularizer",
     "TopKLoss",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from polymargin.torch import _tools
 
-_PARAMETERS = """weight : Tensor of shape (c,), optional
+PARAMETERS = """weight : Tensor of shape (c,), optional
         A weight for each class: a row counts with that of its own class.
     ignore_index : int, default=-100
         Rows with this target count for nothing, whatever their scores.
@@ -108,96 +108,6 @@ def of_others(values: Tensor, classes: Tensor) -> Tensor:
     return values.scatter(1, classes[:, None], 0.0).sum(dim=1)
 
 
-class CrammerSingerLoss(ScoreLoss):
-    __doc__ = f"""``[1 - (s_y - max_{{k != y}} s_k)]_+`` (Crammer & Singer 2001): each row pays for its closest rival class.
-
-    Parameters
-    ----------
-    squared : bool, default=False
-        The square of the hinge, as in ``LpNormSVC(loss="squared_hinge")``.
-    {_PARAMETERS}
-    Examples
-    --------
-    >>> import torch
-    >>> from polymargin.torch import CrammerSingerLoss
-    >>> scores = torch.tensor([[2.0, 0.5, 0.0], [1.0, 1.5, 0.0]])
-    >>> CrammerSingerLoss(reduction="none")(scores, torch.tensor([0, 1]))
-    tensor([0.0000, 0.5000])
-    """
-
-    def __init__(
-        self, *, squared: bool = False, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        self.squared = bool(squared)
-
-    def rows(self, scores: Tensor, target: Tensor) -> Tensor:
-        hinge = torch.relu(1.0 - margins(scores, target))
-        return hinge**2 if self.squared else hinge
-
-    def extra_repr(self) -> str:
-        return f"squared={self.squared}, {super().extra_repr()}"
-
-
-class WestonWatkinsLoss(ScoreLoss):
-    __doc__ = f"""``sum_{{k != y}} [1 - (s_y - s_k)]_+`` (Weston & Watkins 1999): each row pays for all rivals in the margin.
-
-    :class:`torch.nn.MultiMarginLoss` is this divided by the number of classes.
-
-    Parameters
-    ----------
-    {_PARAMETERS}
-    Examples
-    --------
-    >>> import torch
-    >>> from polymargin.torch import WestonWatkinsLoss
-    >>> scores = torch.tensor([[1.0, 0.5, 0.5], [1.0, 3.0, 0.0]])
-    >>> WestonWatkinsLoss(reduction="none")(scores, torch.tensor([0, 1]))
-    tensor([1., 0.])
-    """
-
-    def rows(self, scores: Tensor, target: Tensor) -> Tensor:
-        return of_others(torch.relu(1.0 - leads(scores, target)), target)
-
-
-class TopKLoss(ScoreLoss):
-    __doc__ = f"""``[mean of the k largest of m]_+``, ``m_l = 1[l != y] + s_l - s_y``: the k closest classes count.
-
-    The own class, with ``m_y = 0``, may be one of them: the alpha form of Lapin, Hein & Schiele (2015). For k = 1 this is
-    :class:`CrammerSingerLoss`.
-
-    Parameters
-    ----------
-    k : int, default=2
-        How many classes count, at most as many as there are.
-    {_PARAMETERS}
-    Examples
-    --------
-    >>> import torch
-    >>> from polymargin.torch import TopKLoss
-    >>> scores = torch.tensor([[2.0, 0.5, 0.0], [1.0, 1.5, 0.0]])
-    >>> TopKLoss(k=2, reduction="none")(scores, torch.tensor([0, 1]))
-    tensor([0.0000, 0.2500])
-    """
-
-    def __init__(
-        self, *, k: int = 2, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        if _tools.number("k", k, low=1.0) != int(k):
-            raise ValueError(f"k={k!r} is not valid: it must be a whole number.")
-        self.k = int(k)
-
-    def rows(self, scores: Tensor, target: Tensor) -> Tensor:
-        if self.k > scores.shape[1]:
-            raise ValueError(f"k={self.k} is not valid: there are {scores.shape[1]} classes.")
-        violations = (1.0 - leads(scores, target)).scatter(1, target[:, None], 0.0)
-        return torch.relu(violations.topk(self.k, dim=1).values.mean(dim=1))
-
-    def extra_repr(self) -> str:
-        return f"k={self.k}, {super().extra_repr()}"
-
-
 class M3HingeLoss(ScoreLoss):
     __doc__ = f"""``sum_{{k != y}} g(1 - (s_y - s_k))``, the smooth hinge ``g(x) = (x + sqrt(x^2 + delta^2)) / 2`` of M3SVM.
 
@@ -208,7 +118,7 @@ class M3HingeLoss(ScoreLoss):
     ----------
     delta : float, default=0.01
         Width of the rounded kink. 0 is the hinge itself, the loss of :class:`WestonWatkinsLoss`.
-    {_PARAMETERS}
+    {PARAMETERS}
     References
     ----------
     F. Nie, Z. Hao and R. Wang. Multi-class support vector machine with maximizing minimum margin. AAAI 2024, Eq. 14.
@@ -253,7 +163,7 @@ class MarginDistributionLoss(ScoreLoss):
         Half width of the band of margins that cost nothing, ``0 <= theta < 1``.
     mu : float, default=0.5
         Weight of the margins above the band, ``0 < mu <= 1``.
-    {_PARAMETERS}
+    {PARAMETERS}
     References
     ----------
     T. Zhang and Z.-H. Zhou. Multi-class optimal margin distribution machine. ICML 2017.

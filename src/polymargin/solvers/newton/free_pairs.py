@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.losses.domain import Array, Mask, Projected
+from polymargin.losses.domain import Projected
+from polymargin.losses.margins import Array, Mask
 
 Index = NDArray[np.intp]
 
