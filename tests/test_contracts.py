@@ -16,7 +16,17 @@ from polymargin import losses, penalties
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
-from polymargin.penalties import PENALTIES, BlockNorm, CoupledNorm, PairwiseDistances, Penalty, SquaredNorm, ZeroSumNorm
+from polymargin.penalties import (
+    PENALTIES,
+    BlockNorm,
+    CoupledNorm,
+    ElasticNet,
+    GroupNorm,
+    PairwiseDistances,
+    Penalty,
+    SquaredNorm,
+    ZeroSumNorm,
+)
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairwise_l1 import PairwiseL1
 from polymargin.problem import Problem
@@ -198,6 +208,8 @@ EXACT = [
     *((BlockNorm(p), anywhere) for p in (1.1, 1.5, 2.0)),
     *((CoupledNorm(alpha), anywhere) for alpha in (-0.2, 0.0, 0.5, 0.9)),
     (ZeroSumNorm(), at_sum_zero),
+    *((ElasticNet(l1), anywhere) for l1 in (0.0, 0.3)),
+    *((GroupNorm(l1), anywhere) for l1 in (0.0, 0.3)),
     *((PairwiseDistances(p, 0.1), anywhere) for p in (1.0, 1.3, 2.0, 4.0, 8.0, np.inf)),
 ]
 BOUNDED = {  # has no conjugate of its own: a bound along flows

@@ -31,6 +31,8 @@ PENALTIES = {
     "squared_norm": ({}, twins.LpNormRegularizer(2)),
     "block_norm": ({"p": 1.4}, twins.LpNormRegularizer(1.4)),
     "coupled_norm": ({"alpha": 0.3}, twins.CoupledNormRegularizer(0.3)),
+    "elastic_net": ({"l1": 0.3}, twins.SparseRegularizer(0.3)),
+    "group_norm": ({"l1": 0.3}, twins.SparseRegularizer(0.3, groups=True)),
     "coupled:ZeroSumNorm": ({}, twins.LpNormRegularizer(2)),
     "pairwise_distances": ({}, twins.PairwiseMarginRegularizer()),
     "pairwise_distances p=1": ({"p": 1.0}, twins.PairwiseMarginRegularizer(1.0)),

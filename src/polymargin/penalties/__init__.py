@@ -4,13 +4,26 @@ from polymargin.penalties.base import Penalty
 from polymargin.penalties.block_norm import BlockNorm
 from polymargin.penalties.coupled import CoupledNorm, ZeroSumNorm
 from polymargin.penalties.pairwise import PairwiseDistances
+from polymargin.penalties.sparse import ElasticNet, GroupNorm
 from polymargin.penalties.squared_norm import SquaredNorm
 
 PENALTIES: dict[str, type[Penalty]] = {
     "block_norm": BlockNorm,
     "coupled_norm": CoupledNorm,
+    "elastic_net": ElasticNet,
+    "group_norm": GroupNorm,
     "pairwise_distances": PairwiseDistances,
     "squared_norm": SquaredNorm,
 }
 
-__all__ = ["PENALTIES", "BlockNorm", "CoupledNorm", "PairwiseDistances", "Penalty", "SquaredNorm", "ZeroSumNorm"]
+__all__ = [
+    "PENALTIES",
+    "BlockNorm",
+    "CoupledNorm",
+    "ElasticNet",
+    "GroupNorm",
+    "PairwiseDistances",
+    "Penalty",
+    "SquaredNorm",
+    "ZeroSumNorm",
+]

@@ -29,6 +29,7 @@ from polymargin.torch.regularizers import (
     CoupledNormRegularizer,
     LpNormRegularizer,
     PairwiseMarginRegularizer,
+    SparseRegularizer,
 )
 from polymargin.torch.softmax import ISM3Loss
 
@@ -43,6 +44,7 @@ __all__ = [
     "MarginLoss",
     "OneVsNoneLoss",
     "PairwiseMarginRegularizer",
+    "SparseRegularizer",
     "TopKLoss",
     "WestonWatkinsLoss",
     "to_torch",

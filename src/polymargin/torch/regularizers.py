@@ -133,6 +133,40 @@ class LpNormRegularizer(Regularizer):
         return f"p={self.p:g}"
 
 
+class SparseRegularizer(Regularizer):
+    """``1/2 |W|^2 + l1 |W|_1``, or with groups ``1/2 |W|^2 + l1 sum_j |W_j|`` over the features j: sparse class vectors.
+
+    Where an entry, or a feature, is exactly 0 its part of the norm has the subgradient 0.
+
+    Parameters
+    ----------
+    l1 : float, default=0.1
+        Weight of the norm, at least 0.
+    groups : bool, default=False
+        Whether a feature is in or out for all classes at once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from polymargin.torch import SparseRegularizer
+    >>> W = torch.tensor([[3.0, 0.0], [4.0, 0.0]])
+    >>> print(SparseRegularizer(1.0)(W), SparseRegularizer(1.0, groups=True)(W))
+    tensor(19.5000) tensor(17.5000)
+    """
+
+    def __init__(self, l1: float = 0.1, *, groups: bool = False) -> None:
+        super().__init__()
+        self.l1 = _tools.number("l1", l1, low=0.0, open_high=True)
+        self.groups = bool(groups)
+
+    def of_vectors(self, W: Tensor) -> Tensor:
+        sizes = _tools.power(W.square().sum(dim=0), 0.5) if self.groups else W.abs()
+        return 0.5 * W.square().sum() + self.l1 * sizes.sum()
+
+    def extra_repr(self) -> str:
+        return f"l1={self.l1:g}, groups={self.groups}"
+
+
 class CoupledNormRegularizer(Regularizer):
     """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} w_k . w_l + gamma_b (sum_k b_k)^2``, the penalty of `OneVsNoneSVC`.
 
