@@ -18,6 +18,7 @@ from . import (
     paths,
     recommend,
     startup,
+    versions,
 )
 from . import papers as papers
 
@@ -37,6 +38,7 @@ COMMANDS = {
     "recommend": recommend,
     "mcodm": mcodm,
     "papers": papers,
+    "versions": versions,
 }
 
 

@@ -26,10 +26,22 @@ def environment() -> dict[str, Any]:
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
+        "processor": processor(),
         "cpus": os.cpu_count(),
+        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,  # of the last minutes, this run included
         "versions": versions,
         "threads": threads,
     }
+
+
+def processor() -> str:
+    """The name of this processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def read(name: str) -> dict[str, Any]:
