@@ -114,7 +114,8 @@ class View:
 
     @property
     def is_kernel(self) -> bool:
-        return hasattr(self.estimator, "dual_coef_") and hasattr(self.estimator, "class_offsets_")
+        names = ("dual_coef_", "class_offsets_")  # a linear machine may have duals too
+        return all(hasattr(self.estimator, name) for name in names) and not hasattr(self.estimator, "class_vectors_")
 
     @property
     def is_precomputed(self) -> bool:

@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
+from polymargin.estimators.keywords import OwnKeywords
+from polymargin.estimators.support import LinearSupport
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
@@ -42,7 +44,10 @@ class Warm(NamedTuple):
     of: Any = None
 
 
-_OF_ONE_KIND = ("class_vectors_", "dual_coef_", "support_", "support_vectors_", "n_support_", "_gamma", "_penalty_value")
+_OF_ONE_FIT = (  # and of one kind of machine
+    *("class_vectors_", "_support_bits", "n_support_", "_warm", "_warm_duals"),
+    *("dual_coef_", "support_", "support_vectors_", "_gamma", "_penalty_value"),
+)
 _BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions
 
 
@@ -76,7 +81,7 @@ class Common(TypedDict, total=False):
     on_interrupt: str
 
 
-class MarginClassifier(ClassifierMixin, BaseEstimator):
+class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimator):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,7 +89,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         super().__init_subclass__(**kwargs)
         own = inspect.signature(cls.__init__)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
-            common = inspect.signature(MarginClassifier.__init__).parameters
+            common = inspect.signature(super(cls, cls).__init__).parameters
             named = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
             cls.__init__.__signature__ = own.replace(parameters=list((named | dict(common) | named).values()))  # type: ignore[attr-defined]
 
@@ -192,6 +197,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
             self.class_vectors_ = end.vectors
+            self._store_support(problem, solution, kept)
         else:
             from polymargin.estimators.fitting.expansion import solve_and_expand, solve_by_kernel_dual
 
@@ -309,7 +315,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
-        for name in (*_OF_ONE_KIND, "_warm"):  # of an earlier fit
+        for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self.class_offsets_ = offsets
         self.certificate_ = solution.certificate

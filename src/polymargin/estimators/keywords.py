@@ -1,0 +1,50 @@
+"""Keywords that a machine does not have: refused in its own name, with what to use instead."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+_ITS_CLASS = "the class of a machine says what it minimises"
+_CHOSEN = "the solver is chosen by what the problem offers and by its size; leave it out"
+_INSTEAD = {
+    "dual": _CHOSEN,
+    "solver": _CHOSEN,
+    "loss": f"{_ITS_CLASS}; M3SVC and LpNormSVC take a loss",
+    "penalty": f"{_ITS_CLASS}; M3SVC(norm='l1') makes differences of class vectors sparse",
+    "l1_ratio": f"{_ITS_CLASS}, and no penalty mixes norms; LpNormSVC(p=...) lies between two, M3SVC(norm='l1') is sparse",
+    "multi_class": "all classes are fitted together; sklearn.multiclass.OneVsRestClassifier fits one machine a class",
+    "decision_function_shape": "decision_function gives one score a class; sklearn.multiclass.OneVsOneClassifier compares pairs",
+    "intercept_scaling": "the intercept is not a column of X; fit_intercept says whether there is one",
+    "fit_intercept": "its offsets are part of it; biases='hard' or 'soft' says how they are held together",
+    "break_ties": "the highest score wins, and ties go to the lower class; leave it out",
+    "shrinking": "rows that have settled are always left alone; leave it out",
+    "cache_size": "rows of the kernel matrix are kept as memory allows; leave it out",
+}
+
+
+class OwnKeywords:
+    """Objects whose constructor refuses what it does not know, in the name of their own class."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        known = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in known)
+        unknown = [name for name in kwargs if name not in {p.name for p in known}]
+        if unknown and not takes_any:
+            raise TypeError(_refusal(cls.__name__, unknown[0], [p.name for p in known]))
+        by_place = [p.name for p in known if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if len(args) > len(by_place) and not any(p.kind is p.VAR_POSITIONAL for p in known):
+            raise TypeError(
+                f"{cls.__name__} takes {' and '.join(by_place)} by position, and {len(args)} values were given: give the "
+                "others by name."
+            )
+        return super().__new__(cls)
+
+
+def _refusal(machine: str, name: str, known: list[str]) -> str:
+    if name in _INSTEAD:
+        return f"{machine} has no parameter {name!r}: {_INSTEAD[name]}."
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    return f"{machine} has no parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else f": it has {', '.join(known)}.")
