@@ -53,10 +53,10 @@ def test_subclasses_have_the_parameters_of_their_machine():
             self.mine = mine
 
     assert Mine(p=2, mine=1, tol=1e-3).get_params() | {"p": 2, "mine": 1} == Mine(p=2, mine=1, tol=1e-3).get_params()
-    with pytest.raises(TypeError, match="^Mine has no parameter 'dual'"):
+    with pytest.raises(TypeError, match=r"^Mine has no parameter 'dual'"):
         Mine(dual=True)
 
 
 def test_the_offsets_of_one_versus_none_are_part_of_it():
-    with pytest.raises(TypeError, match="^OneVsNoneSVC has no parameter 'fit_intercept': its offsets are part of it"):
+    with pytest.raises(TypeError, match=r"^OneVsNoneSVC has no parameter 'fit_intercept': its offsets are part of it"):
         OneVsNoneSVC(fit_intercept=False)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,6 +22,7 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.estimators.keywords import OwnKeywords
 from polymargin.estimators.support import LinearSupport
+from polymargin.estimators.vectors import LinearVectors, dense64
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
@@ -81,7 +83,7 @@ class Common(TypedDict, total=False):
     on_interrupt: str
 
 
-class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimator):
+class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OwnKeywords, BaseEstimator):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -389,12 +391,12 @@ class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimato
         scores = self._scores(X, vectors, self.intercept_).astype(_score_type(X, vectors, self.kernel), copy=False)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _scores(self, X: Any, vectors: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
+    def _scores(self, X: Any, vectors: Any, offsets: NDArray[Any]) -> NDArray[Any]:
         """Scores of class vectors, or of coefficients of the support rows, in blocks where arrays would have to be converted
         or a large kernel matrix come into being."""
         if self.kernel == "linear":
-            if X.dtype == vectors.dtype or sparse.issparse(X):
-                return np.asarray(X @ vectors.T) + offsets
+            if X.dtype == vectors.dtype or sparse.issparse(X) or sparse.issparse(vectors):
+                return np.asarray(safe_sparse_dot(X, vectors.T, dense_output=True)) + offsets
             return _in_blocks(lambda block: block @ vectors.T + offsets, X, X.shape[1])
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
@@ -420,7 +422,7 @@ class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimato
         problem = self._problem_on(X, y, sample_weight)
         offsets = np.asarray(self.class_offsets_, dtype=np.float64)
         if self.kernel == "linear":
-            return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
+            return problem.primal(dense64(self.class_vectors_).T, offsets)
         scores = self._scores(X, np.asarray(self.dual_coef_, dtype=np.float64), offsets)
         return problem.total_loss(scores) + self._penalty_value
 
@@ -434,9 +436,9 @@ class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimato
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
         return self._problem(X, indices, weight, len(self.classes_))
 
-    def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
+    def _shaped(self, per_class: Any) -> Any:
         """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""
-        return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
+        return per_class[1:] - per_class[:1] if per_class.shape[0] == 2 else per_class
 
     def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:
         """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
@@ -449,8 +451,8 @@ class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimato
         explain(self, X, y, K=K)
 
     @property
-    def coef_(self) -> NDArray[Any]:
-        """Class vectors in scikit-learn's shape."""
+    def coef_(self) -> Any:
+        """Class vectors in scikit-learn's shape; a CSR matrix after `sparsify`."""
         return self._shaped(self._fitted("class_vectors_", "coef_"))
 
     @property
@@ -458,11 +460,11 @@ class MarginClassifier(ClassifierMixin, LinearSupport, OwnKeywords, BaseEstimato
         """Class offsets in scikit-learn's shape."""
         return self._shaped(self._fitted("class_offsets_", "intercept_"))
 
-    def _fitted(self, name: str, asked: str) -> NDArray[Any]:
+    def _fitted(self, name: str, asked: str) -> Any:
         if name not in vars(self):
             missing = "before fit" if self.kernel == "linear" else f"with kernel={self.kernel!r}, only with kernel='linear'"
             raise AttributeError(f"{type(self).__name__} has no {asked} {missing}.")
-        return np.asarray(vars(self)[name])
+        return vars(self)[name]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -477,7 +479,7 @@ def _in_blocks(scores: Callable[[Any], NDArray[Any]], X: Any, width: int) -> NDA
     return np.concatenate([scores(X[start : start + step]) for start in range(0, max(1, X.shape[0]), step)])
 
 
-def _score_type(X: Any, vectors: NDArray[Any], kernel: Any) -> Any:
+def _score_type(X: Any, vectors: Any, kernel: Any) -> Any:
     """Scores of a kernel machine are summed in double precision and given in the precision of the rows."""
     return np.result_type(X.dtype, vectors.dtype) if kernel == "linear" else X.dtype
 

@@ -14,7 +14,7 @@ _INSTEAD = {
     "penalty": f"{_ITS_CLASS}; M3SVC(norm='l1') makes differences of class vectors sparse",
     "l1_ratio": f"{_ITS_CLASS}, and no penalty mixes norms; LpNormSVC(p=...) lies between two, M3SVC(norm='l1') is sparse",
     "multi_class": "all classes are fitted together; sklearn.multiclass.OneVsRestClassifier fits one machine a class",
-    "decision_function_shape": "decision_function gives one score a class; sklearn.multiclass.OneVsOneClassifier compares pairs",
+    "decision_function_shape": "there is one score a class; sklearn.multiclass.OneVsOneClassifier compares pairs",
     "intercept_scaling": "the intercept is not a column of X; fit_intercept says whether there is one",
     "fit_intercept": "its offsets are part of it; biases='hard' or 'soft' says how they are held together",
     "break_ties": "the highest score wins, and ties go to the lower class; leave it out",
@@ -44,7 +44,6 @@ class OwnKeywords:
 def _refusal(machine: str, name: str, known: list[str]) -> str:
     if name in _INSTEAD:
         return f"{machine} has no parameter {name!r}: {_INSTEAD[name]}."
-    from difflib import get_close_matches
+    from polymargin.tables.table import suggestion
 
-    near = get_close_matches(name, known, n=1)
-    return f"{machine} has no parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else f": it has {', '.join(known)}.")
+    return f"{machine} has no parameter {name!r}" + (suggestion(name, known) or f": it has {', '.join(known)}.")

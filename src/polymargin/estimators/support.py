@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.duals import SparseDuals
+from polymargin.estimators.vectors import dense64
 from polymargin.solvers import Solution
 
 
@@ -39,8 +40,8 @@ class KeptDuals(NamedTuple):
 class LinearSupport:
     """`support_`, `n_support_` and `dual_coef_` of a linear machine. A kernel machine sets them."""
 
-    kernel: Any
     warm_start: bool
+    class_vectors_: Any
     n_support_: NDArray[np.int32]
 
     def _store_support(self, problem: Any, solution: Solution, kept: NDArray[np.bool_] | None) -> None:
@@ -67,9 +68,9 @@ class LinearSupport:
         self._need("_warm_duals", "dual_coef_", "fit it with warm_start=True, which keeps the duals, where there are some")
         from polymargin.estimators.fitting.expansion import coefficients
 
-        W = np.asarray(self.class_vectors_, dtype=np.float64).T  # type: ignore[attr-defined]
-        rows, A = coefficients(*self._warm_duals, W)
-        return np.ascontiguousarray(A[np.isin(rows, self._warm_duals.problem.support_rows(self._warm_duals.duals))].T)
+        problem, duals, scales = self._warm_duals
+        rows, A = coefficients(problem, duals, scales, dense64(self.class_vectors_).T)
+        return np.ascontiguousarray(A[np.isin(rows, problem.support_rows(duals))].T)
 
     def _need(self, name: str, asked: str, why: str) -> None:
         if name in vars(self):

@@ -149,10 +149,8 @@ def _on_support_rows(
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
 
 
-def coefficients(
-    problem: Any, duals: SparseDuals, scales: Array | None, W: Array
-) -> tuple[NDArray[np.intp], Array]:
-    """Rows with duals and the coefficients on them that make the machine W of these duals: ``W = X[rows]' A`` in the limit."""
+def coefficients(problem: Any, duals: SparseDuals, scales: Array | None, W: Array) -> tuple[NDArray[np.intp], Array]:
+    """Rows with duals and the coefficients on them that make the machine W, ``W = X[rows]' A``, to the tolerance."""
     support, A = problem.signed_duals(duals)
     if scales is not None:
         A *= scales
