@@ -21,6 +21,7 @@ from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.estimators.keywords import OwnKeywords
+from polymargin.estimators.onnx_hooks import OnnxHooks
 from polymargin.estimators.support import LinearSupport
 from polymargin.estimators.vectors import LinearVectors, dense64
 from polymargin.losses import ScoreLoss
@@ -83,7 +84,7 @@ class Common(TypedDict, total=False):
     on_interrupt: str
 
 
-class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OwnKeywords, BaseEstimator):
+class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
