@@ -1,6 +1,8 @@
 """ONNX models answer as the machines do: in onnxruntime, alone and in pipelines, for every machine and kernel."""
 
 import csv
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +174,15 @@ def test_what_cannot_be_written_is_refused_with_a_sentence():
     calibrated = CalibratedClassifierCV(CrammerSingerSVC(), cv=2).fit(X, TARGETS["strings"])
     with pytest.raises(TypeError, match=r"skl2onnx cannot convert CalibratedClassifierCV around .*CrammerSingerSVC"):
         to_onnx(calibrated)
+
+
+def test_the_example_in_the_documents(capsys):
+    text = (Path(__file__).resolve().parents[1] / "docs" / "export.md").read_text("utf-8")
+    blocks = re.findall(r"^```py(?:thon)?\n(.*?)^```$", text, re.M | re.S)  # "py" is for those with onnx
+    assert any("onnxruntime" in block for block in blocks)
+    names = {}
+    for block in blocks:
+        exec(compile(block, "export.md", "exec"), names)
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------------

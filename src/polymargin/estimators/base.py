@@ -217,7 +217,7 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, "try 0.01, 1 or 100")
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-4")
-        validation.whole("max_iter", self.max_iter, 1, "epochs")
+        validation.whole("max_iter", self.max_iter, 1, "epochs; a large number for no limit")
         if not isinstance(self.verbose, bool):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
