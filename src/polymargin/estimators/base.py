@@ -439,7 +439,12 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
 
     def _shaped(self, per_class: Any) -> Any:
         """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""
-        return per_class[1:] - per_class[:1] if per_class.shape[0] == 2 else per_class
+        if per_class.shape[0] != 2:
+            return per_class
+        difference = per_class[1:] - per_class[:1]
+        if isinstance(difference, np.ndarray):
+            difference.flags.writeable = False  # what is written into it would be lost
+        return difference
 
     def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:
         """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
