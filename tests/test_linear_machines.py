@@ -55,9 +55,9 @@ def test_support_rows_are_those_of_x_with_weights_labels_and_two_classes():
 
 
 def test_where_there_are_no_duals_a_sentence_says_so():
-    with pytest.raises(AttributeError, match=r"AngularSVC has no support_: its solver has no duals\."):
+    with pytest.raises(AttributeError, match=r"AngularSVC has no support_: the fit left no duals\."):
         _ = AngularSVC().fit(X, y).support_
-    with pytest.raises(AttributeError, match=r"M3SVC has no support_: its solver has no duals\."):
+    with pytest.raises(AttributeError, match=r"M3SVC has no support_: the fit left no duals\."):
         _ = M3SVC(loss="softmax").fit(X, y).support_
     with pytest.raises(AttributeError, match="CrammerSingerSVC has no dual_coef_: fit it with warm_start=True"):
         _ = CrammerSingerSVC().fit(X, y).dual_coef_

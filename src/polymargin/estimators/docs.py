@@ -52,7 +52,7 @@ coef_, intercept_ : ndarray
     class vectors and `coef_` for the linear kernel only.
 support_, n_support_ : ndarray
     Indices of the support rows, those with a dual that is not 0, and their number in each class. Linear machines have
-    them where their solver has duals.
+    them where the fit leaves duals.
 dual_coef_ : ndarray of shape (n_classes, n_support)
     Coefficients of the support rows, ``s_k(x) = sum_i dual_coef_[k, i] k(x_i, x) + class_offsets_[k]``. Linear machines
     keep their duals with ``warm_start=True`` only, and the sum is their score to the tolerance.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any, Self
 
 _ITS_CLASS = "the class of a machine says what it minimises"
@@ -27,18 +28,26 @@ class OwnKeywords:
     """Objects whose constructor refuses what it does not know, in the name of their own class."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        known = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in known)
-        unknown = [name for name in kwargs if name not in {p.name for p in known}]
-        if unknown and not takes_any:
-            raise TypeError(_refusal(cls.__name__, unknown[0], [p.name for p in known]))
-        by_place = [p.name for p in known if p.kind is p.POSITIONAL_OR_KEYWORD]
-        if len(args) > len(by_place) and not any(p.kind is p.VAR_POSITIONAL for p in known):
+        known, by_place = _parameters(cls.__init__)
+        unknown = [name for name in kwargs if known is not None and name not in known]
+        if unknown:
+            raise TypeError(_refusal(cls.__name__, unknown[0], known))
+        if by_place is not None and len(args) > len(by_place):
             raise TypeError(
                 f"{cls.__name__} takes {' and '.join(by_place)} by position, and {len(args)} values were given: give the "
                 "others by name."
             )
         return super().__new__(cls)
+
+
+@cache
+def _parameters(constructor: Any) -> tuple[Any, Any]:
+    """The names that a constructor takes, and those of them by position; None for any."""
+    known = list(inspect.signature(constructor).parameters.values())[1:]
+    kinds = {p.kind for p in known}
+    names = None if inspect.Parameter.VAR_KEYWORD in kinds else [p.name for p in known]
+    by_place = [p.name for p in known if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return names, None if inspect.Parameter.VAR_POSITIONAL in kinds else by_place
 
 
 def _refusal(machine: str, name: str, known: list[str]) -> str:

@@ -59,7 +59,7 @@ class LinearSupport:
     @Derived
     def support_(self) -> NDArray[np.intp]:
         """Numbers of the rows with a dual that is not 0."""
-        self._need("_support_bits", "support_", "its solver has no duals")
+        self._need("_support_bits", "support_", "the fit left no duals")
         return np.flatnonzero(np.unpackbits(self._support_bits))
 
     @Derived
