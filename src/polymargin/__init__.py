@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TopKSVC,
         WestonWatkinsSVC,
     )
+    from polymargin.export import to_json, to_onnx
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
 
@@ -39,6 +40,8 @@ __all__ = [
     "load",
     "regularization_path",
     "save",
+    "to_json",
+    "to_onnx",
 ]
 
 # Names load on use, so that the command line can answer --help without scikit-learn. Machines live in `estimators`.
@@ -49,6 +52,8 @@ _HOMES = {
     "load": "persistence",
     "regularization_path": "paths",
     "save": "persistence",
+    "to_json": "export",
+    "to_onnx": "export",
 }
 
 

@@ -24,7 +24,7 @@ from scipy import sparse
 from polymargin.duals import SparseDuals
 from polymargin.penalties import Penalty
 from polymargin.penalties.capabilities import Coupling
-from polymargin.problem import Objective
+from polymargin.problem import NO_DUAL, Objective
 
 Array = NDArray[np.float64]
 
@@ -258,6 +258,9 @@ class LabelProblem(Objective):
         tau = np.zeros((len(support), self.n_classes))
         tau[np.searchsorted(support, self.pair_rows[used]), self.y.labels[used]] = (duals.values * self.y.signs)[used]
         return support, self.penalty.minimizer(tau)
+
+    def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
+        return np.unique(self.pair_rows[duals.values > NO_DUAL * self.cost])
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         members = np.isin(self.pair_rows, support) & (self.y.signs > 0.0)

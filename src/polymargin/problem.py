@@ -29,6 +29,7 @@ from polymargin.validation import largest_entry
 Array = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
+NO_DUAL = 1e-8  # of a row's cost: what interior points may leave of a dual that is 0
 
 
 class Objective(abc.ABC):
@@ -81,6 +82,10 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and the coefficients on them that make W."""
+
+    @abc.abstractmethod
+    def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
+        """Rows with a dual that is not 0."""
 
     @abc.abstractmethod
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -198,6 +203,10 @@ class Problem(Objective):
         tau[rows, duals.classes] = -duals.values
         tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
         return support, tau[:, : self.n_classes]
+
+    def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
+        rows = duals.rows
+        return np.unique(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]])
 
     def moved_inside(self, duals: SparseDuals) -> tuple[SparseDuals, float, float]:
         """Duals that circulate, moved into domains of which no multiple of them is part; their value and ``|X' tau|^2``."""

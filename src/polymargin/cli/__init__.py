@@ -26,7 +26,7 @@ from typing import Any
 
 from polymargin import __version__
 
-COMMANDS = ("compare", "train", "predict", "evaluate", "inspect", "convert")
+COMMANDS = ("compare", "train", "predict", "evaluate", "inspect", "convert", "export")
 
 DONE, ERROR, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 _CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports

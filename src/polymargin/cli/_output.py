@@ -53,8 +53,16 @@ def write_text(path: str | None, text: str) -> None:
     if path in (None, "-"):
         sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         return
+    assert path is not None
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """To a file, whole or not at all; - is standard output."""
+    if path == "-":
+        sys.stdout.buffer.write(content)
+        return
     from polymargin.files import written_whole
 
-    assert path is not None
     with written_whole(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(content)

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from polymargin.cli._data import DATA_HELP, add_table_arguments, input_file, read_training_table
-from polymargin.cli._output import printable
+from polymargin.cli._output import printable, write_bytes
 
 HELP = "write a data file in another format: csv, tsv, svmlight, npz or parquet"
 
@@ -19,17 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.files import check_output, written_whole
+    from polymargin.files import check_output
     from polymargin.tables.source import format_of
     from polymargin.tables.write import table_bytes
 
     check_output(args.output, [input_file(args.data)])
     table = read_training_table(args, args.data)
     content, remark = table_bytes(table, args.to or format_of(args.output), index_base=args.index_base)
-    if args.output == "-":
-        sys.stdout.buffer.write(content)
-    else:
-        with written_whole(args.output) as file:
-            file.write(content)
+    write_bytes(args.output, content)
     print(printable(table.describe() + (f"; {remark}" if remark else "")), file=sys.stderr)
     return 0

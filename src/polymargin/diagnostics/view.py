@@ -114,7 +114,8 @@ class View:
 
     @property
     def is_kernel(self) -> bool:
-        return hasattr(self.estimator, "dual_coef_") and hasattr(self.estimator, "class_offsets_")
+        names = ("dual_coef_", "class_offsets_")  # a linear machine may have duals too
+        return all(hasattr(self.estimator, name) for name in names) and not hasattr(self.estimator, "class_vectors_")
 
     @property
     def is_precomputed(self) -> bool:
@@ -124,14 +125,13 @@ class View:
     def vectors(self) -> Array:
         """Class vectors (c, d) of a linear machine."""
         if hasattr(self.estimator, "class_vectors_"):
-            return np.asarray(self.estimator.class_vectors_, dtype=np.float64)
+            return _as_array(self.estimator.class_vectors_)
         if not hasattr(self.estimator, "coef_"):
             raise TypeError(
                 f"{self.name} has neither class_vectors_ nor coef_; class vectors are those of polymargin's machines and of "
                 "linear scikit-learn classifiers, alone, at the end of a Pipeline or inside a search."
             )
-        coef = self.estimator.coef_
-        coef = np.atleast_2d(np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64))
+        coef = np.atleast_2d(_as_array(self.estimator.coef_))
         _check_linear(self.estimator, coef, self.name)
         return _per_class(coef, self.n_classes, self.name)
 
@@ -210,6 +210,10 @@ def _as_matrix(X: Any) -> Any:
     if sparse.issparse(X):
         return X.tocsr().astype(np.float64)
     return np.asarray(X, dtype=np.float64)
+
+
+def _as_array(X: Any) -> Array:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
 def _symmetric(G: Array) -> Array:

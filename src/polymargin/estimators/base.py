@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
+from polymargin.estimators.keywords import OwnKeywords
+from polymargin.estimators.onnx_hooks import OnnxHooks
+from polymargin.estimators.support import LinearSupport
+from polymargin.estimators.vectors import LinearVectors, dense64
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problem import Problem
@@ -42,7 +47,10 @@ class Warm(NamedTuple):
     of: Any = None
 
 
-_OF_ONE_KIND = ("class_vectors_", "dual_coef_", "support_", "support_vectors_", "n_support_", "_gamma", "_penalty_value")
+_OF_ONE_FIT = (  # and of one kind of machine
+    *("class_vectors_", "_support_bits", "n_support_", "_warm", "_warm_duals"),
+    *("dual_coef_", "support_", "support_vectors_", "_gamma", "_penalty_value"),
+)
 _BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions
 
 
@@ -76,7 +84,7 @@ class Common(TypedDict, total=False):
     on_interrupt: str
 
 
-class MarginClassifier(ClassifierMixin, BaseEstimator):
+class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,7 +92,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         super().__init_subclass__(**kwargs)
         own = inspect.signature(cls.__init__)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
-            common = inspect.signature(MarginClassifier.__init__).parameters
+            common = inspect.signature(super(cls, cls).__init__).parameters
             named = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
             cls.__init__.__signature__ = own.replace(parameters=list((named | dict(common) | named).values()))  # type: ignore[attr-defined]
 
@@ -192,6 +200,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
             self.class_vectors_ = end.vectors
+            self._store_support(problem, solution, kept)
         else:
             from polymargin.estimators.fitting.expansion import solve_and_expand, solve_by_kernel_dual
 
@@ -208,7 +217,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, "try 0.01, 1 or 100")
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-4")
-        validation.whole("max_iter", self.max_iter, 1, "epochs")
+        validation.whole("max_iter", self.max_iter, 1, "epochs; a large number for no limit")
         if not isinstance(self.verbose, bool):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
@@ -309,7 +318,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
-        for name in (*_OF_ONE_KIND, "_warm"):  # of an earlier fit
+        for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self.class_offsets_ = offsets
         self.certificate_ = solution.certificate
@@ -383,12 +392,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X, vectors, self.intercept_).astype(_score_type(X, vectors, self.kernel), copy=False)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _scores(self, X: Any, vectors: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
+    def _scores(self, X: Any, vectors: Any, offsets: NDArray[Any]) -> NDArray[Any]:
         """Scores of class vectors, or of coefficients of the support rows, in blocks where arrays would have to be converted
         or a large kernel matrix come into being."""
         if self.kernel == "linear":
-            if X.dtype == vectors.dtype or sparse.issparse(X):
-                return np.asarray(X @ vectors.T) + offsets
+            if X.dtype == vectors.dtype or sparse.issparse(X) or sparse.issparse(vectors):
+                return np.asarray(safe_sparse_dot(X, vectors.T, dense_output=True)) + offsets
             return _in_blocks(lambda block: block @ vectors.T + offsets, X, X.shape[1])
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
@@ -414,7 +423,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         problem = self._problem_on(X, y, sample_weight)
         offsets = np.asarray(self.class_offsets_, dtype=np.float64)
         if self.kernel == "linear":
-            return problem.primal(np.asarray(self.class_vectors_, dtype=np.float64).T, offsets)
+            return problem.primal(dense64(self.class_vectors_).T, offsets)
         scores = self._scores(X, np.asarray(self.dual_coef_, dtype=np.float64), offsets)
         return problem.total_loss(scores) + self._penalty_value
 
@@ -428,9 +437,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
         return self._problem(X, indices, weight, len(self.classes_))
 
-    def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
+    def _shaped(self, per_class: Any) -> Any:
         """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""
-        return per_class[1:] - per_class[:1] if len(per_class) == 2 else per_class
+        if per_class.shape[0] != 2:
+            return per_class
+        difference = per_class[1:] - per_class[:1]
+        if isinstance(difference, np.ndarray):
+            difference.flags.writeable = False  # what is written into it would be lost
+        return difference
 
     def explain(self, X: Any = None, y: Any = None, *, K: Any = None) -> None:
         """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
@@ -443,8 +457,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         explain(self, X, y, K=K)
 
     @property
-    def coef_(self) -> NDArray[Any]:
-        """Class vectors in scikit-learn's shape."""
+    def coef_(self) -> Any:
+        """Class vectors in scikit-learn's shape; a CSR matrix after `sparsify`."""
         return self._shaped(self._fitted("class_vectors_", "coef_"))
 
     @property
@@ -452,11 +466,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """Class offsets in scikit-learn's shape."""
         return self._shaped(self._fitted("class_offsets_", "intercept_"))
 
-    def _fitted(self, name: str, asked: str) -> NDArray[Any]:
+    def _fitted(self, name: str, asked: str) -> Any:
         if name not in vars(self):
             missing = "before fit" if self.kernel == "linear" else f"with kernel={self.kernel!r}, only with kernel='linear'"
             raise AttributeError(f"{type(self).__name__} has no {asked} {missing}.")
-        return np.asarray(vars(self)[name])
+        return vars(self)[name]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -471,7 +485,7 @@ def _in_blocks(scores: Callable[[Any], NDArray[Any]], X: Any, width: int) -> NDA
     return np.concatenate([scores(X[start : start + step]) for start in range(0, max(1, X.shape[0]), step)])
 
 
-def _score_type(X: Any, vectors: NDArray[Any], kernel: Any) -> Any:
+def _score_type(X: Any, vectors: Any, kernel: Any) -> Any:
     """Scores of a kernel machine are summed in double precision and given in the precision of the rows."""
     return np.result_type(X.dtype, vectors.dtype) if kernel == "linear" else X.dtype
 

@@ -50,10 +50,14 @@ class_offsets_ : ndarray of shape (n_classes,)
 coef_, intercept_ : ndarray
     The same in scikit-learn's shapes: for two classes the differences, ``(1, n_features)`` and ``(1,)``. There are
     class vectors and `coef_` for the linear kernel only.
+support_, n_support_ : ndarray
+    Indices of the support rows, those with a dual that is not 0, and their number in each class. Linear machines have
+    them where the fit leaves duals.
 dual_coef_ : ndarray of shape (n_classes, n_support)
-    Other kernels: coefficients of the support rows, ``s_k(x) = sum_i dual_coef_[k, i] k(x_i, x) + class_offsets_[k]``.
-support_, support_vectors_, n_support_ : ndarray
-    Other kernels: indices of the support rows, the rows, and their number in each class.
+    Coefficients of the support rows, ``s_k(x) = sum_i dual_coef_[k, i] k(x_i, x) + class_offsets_[k]``. Linear machines
+    keep their duals with ``warm_start=True`` only, and the sum is their score to the tolerance.
+support_vectors_ : ndarray
+    Other kernels: the support rows.
 classes_ : ndarray of shape (n_classes,)
     Class labels.
 certificate_ : Certificate

@@ -23,7 +23,7 @@ LARGEST_P = 1000  # of finite ones
 
 
 def _has_probabilities(machine: M3SVC) -> bool:
-    if machine.loss in ("logistic", "softmax"):
+    if machine._softmax is not None:
         return True
     raise AttributeError(
         f"predict_proba needs loss='logistic' or loss='softmax', not loss={machine.loss!r}; "
@@ -183,6 +183,10 @@ class M3SVC(MarginClassifier):
         self._warm = {"W": W, "b": b, "A": solution.notes, "cost": problem.cost}
 
     # ---- probabilities --------------------------------------------------------------------------------------------
+
+    @property
+    def _softmax(self) -> Any:
+        return (1.0, 0.0) if self.loss in ("logistic", "softmax") else None
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:

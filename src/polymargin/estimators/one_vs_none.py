@@ -314,6 +314,11 @@ class OneVsNoneSVC(MarginClassifier):
         return max(1e-6, 10.0 * self.tol)
 
     @property
+    def _label_cut(self) -> Any:
+        """The score from which a row has a label; None if the highest score wins."""
+        return None if self._label_type is None else self.threshold_ - self._slack
+
+    @property
     def support_by_class_(self) -> list[NDArray[np.intp]]:
         """For each class its own rows with a score of at most 1 (to tolerance)."""
         self._fitted("_support_rows", "support_by_class_")
@@ -321,7 +326,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 
-    def _shaped(self, per_class: NDArray[Any]) -> NDArray[Any]:
+    def _shaped(self, per_class: Any) -> Any:
         return per_class if self._label_type is not None else super()._shaped(per_class)
 
     def predict(self, X: Any) -> Any:
@@ -338,7 +343,7 @@ class OneVsNoneSVC(MarginClassifier):
             return super().predict(X)
         from polymargin.estimators.fitting.cut import label_sets
 
-        sets = label_sets(self.decision_function(X), self.threshold_ - self._slack).astype(self._label_type)
+        sets = label_sets(self.decision_function(X), self._label_cut).astype(self._label_type)
         return sparse.csr_array(sets) if self._sparse_labels else sets
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -143,16 +143,22 @@ def solve_and_expand(
 def _on_support_rows(
     problem: Problem, duals: SparseDuals, solution: Solution, b: Array, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
-    support, A = problem.signed_duals(duals)
-    if solution.scales is not None:
-        A *= solution.scales
-    mixing = problem.penalty.mixing(solution.machine.W)
-    A = A if mixing is None else A @ mixing
-    if problem.penalty.fixes_sum:
-        A -= A.mean(axis=1, keepdims=True)
+    support, A = coefficients(problem, duals, solution.scales, solution.machine.W)
     W = _combination(problem.X, support, A)
     made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
+
+
+def coefficients(problem: Any, duals: SparseDuals, scales: Array | None, W: Array) -> tuple[NDArray[np.intp], Array]:
+    """Rows with duals and the coefficients on them that make the machine W, ``W = X[rows]' A``, to the tolerance."""
+    support, A = problem.signed_duals(duals)
+    if scales is not None:
+        A *= scales
+    mixing = problem.penalty.mixing(W)
+    A = A if mixing is None else A @ mixing
+    if problem.penalty.fixes_sum:
+        A -= A.mean(axis=1, keepdims=True)
+    return support, A
 
 
 def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
