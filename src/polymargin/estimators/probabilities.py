@@ -1,0 +1,73 @@
+"""Probabilities of a machine that was fitted with probability=True, and what can be decided by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from polymargin.calibration import ClassOutcomes, LabelOutcomes, Scaling
+
+CALIBRATION = ("temperature_", "class_biases_")  # attributes of a fit with probability=True
+
+
+def _has_probabilities(machine: Probabilities) -> bool:
+    if machine.probability or machine._has_own_probabilities:
+        return True
+    raise AttributeError(
+        f"{type(machine).__name__} has probabilities only with probability=True, which fits them to rows left out (about half "
+        "of the time of a fit more)."
+    )
+
+
+class Probabilities:
+    """`predict_proba` and its kin of all machines."""
+
+    probability: bool
+    classes_: NDArray[Any]
+
+    if TYPE_CHECKING:
+
+        def decision_function(self, X: Any) -> NDArray[Any]: ...
+
+    @property
+    def _has_own_probabilities(self) -> bool:
+        """Whether the softmax of the scores is a probability as it is."""
+        return False
+
+    @property
+    def _outcome_kind(self) -> type[ClassOutcomes] | type[LabelOutcomes]:
+        return ClassOutcomes
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probabilities of the classes: ``softmax(scores / temperature_ + class_biases_)``.
+
+        With ``probability=True`` only, which is when temperature and biases are fitted. Where biases paid, the most probable
+        class may be another than that of `predict`, which has the highest score.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows add up to 1; for a label matrix each entry is the probability of that label alone, and rows do not.
+        """
+        return self._outcome_kind.probabilities(self._scaled_scores(X))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Logarithms of the probabilities; finite also where a probability is rounded to 0."""
+        return self._outcome_kind.log_probabilities(self._scaled_scores(X))
+
+    def _scaled_scores(self, X: Any) -> NDArray[Any]:
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        if not self.probability:  # those of the loss itself
+            return scores
+        if "temperature_" not in vars(self):
+            raise AttributeError(
+                f"this {type(self).__name__} was fitted with probability=False: fit it again with probability=True."
+            )
+        return Scaling(1.0 / self.temperature_, self.class_biases_).apply(scores)
