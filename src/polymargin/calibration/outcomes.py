@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ class ClassOutcomes:
     weight: Array
     n_classes: int
 
+    mixes: ClassVar[bool] = True
+    lapses: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", self.weight / self.weight.mean())
 
@@ -37,13 +40,16 @@ class ClassOutcomes:
         return 1.0 / (len(self.y) + 1.0)
 
     def terms(self, Z: Array) -> Terms:
-        log_P = log_softmax(Z, axis=1)
-        P = np.exp(log_P)
         own, e, c = np.arange(len(Z)), self._pseudo, self.n_classes
-        value = -float(self.weight @ ((1.0 - e) * log_P[own, self.y] + e * log_P.mean(axis=1)))
+        Z = Z - Z.max(axis=1, keepdims=True)
+        P = np.exp(Z)
+        total = P.sum(axis=1)
+        P /= total[:, None]
+        value = float(self.weight @ (np.log(total) - (1.0 - e) * Z[own, self.y] - e * Z.mean(axis=1)))
         G = P - e / c
         G[own, self.y] -= 1.0 - e
-        return Terms(value, self.weight[:, None] * G, P)
+        G *= self.weight[:, None]
+        return Terms(value, G, P)
 
     def curvature(self, P: Array, S: Array, B: Array) -> Array:
         mean, v = np.einsum("ik,ik->i", P, S), self.weight
@@ -57,23 +63,26 @@ class ClassOutcomes:
         return H
 
     def losses(self, Z: Array) -> Array:
-        return np.asarray(-self.weight * log_softmax(Z, axis=1)[np.arange(len(Z)), self.y])
+        Z = Z - Z[np.arange(len(Z)), self.y][:, None]
+        top = Z.max(axis=1)
+        return np.asarray(self.weight * (top + np.log(np.exp(Z - top[:, None]).sum(axis=1))))
 
-    def part(self, rows: NDArray[np.bool_]) -> ClassOutcomes:
+    def part(self, rows: NDArray[Any]) -> ClassOutcomes:
         return ClassOutcomes(self.y[rows], self.weight[rows], self.n_classes)
 
     def folds(self, n_folds: int, seed: int) -> Folds:
         return stratified_folds(self.y, n_folds, seed)
 
     @staticmethod
-    def probabilities(Z: NDArray[Any]) -> NDArray[Any]:
+    def probabilities(Z: NDArray[Any], lapse: float = 0.0) -> NDArray[Any]:
         """Of scaled scores."""
-        return np.asarray(softmax(Z, axis=1))
+        return np.asarray((1.0 - lapse) * softmax(Z, axis=1) + lapse / Z.shape[1])
 
     @staticmethod
-    def log_probabilities(Z: NDArray[Any]) -> NDArray[Any]:
+    def log_probabilities(Z: NDArray[Any], lapse: float = 0.0) -> NDArray[Any]:
         """Their logarithms, none of which is minus infinity."""
-        return np.asarray(log_softmax(Z, axis=1))
+        log_P = log_softmax(Z, axis=1)
+        return np.asarray(log_P if lapse == 0.0 else np.logaddexp(log_P + np.log1p(-lapse), np.log(lapse / Z.shape[1])))
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,9 @@ class LabelOutcomes:
 
     signs: NDArray[np.int8]
     weight: Array  # (n, c)
+
+    mixes: ClassVar[bool] = False
+    lapses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         known = np.where(self.signs != 0, self.weight, 0.0)
@@ -112,19 +124,19 @@ class LabelOutcomes:
     def losses(self, Z: Array) -> Array:
         return np.asarray(-(self.weight * log_expit(self.signs * Z)).sum(axis=1))
 
-    def part(self, rows: NDArray[np.bool_]) -> LabelOutcomes:
+    def part(self, rows: NDArray[Any]) -> LabelOutcomes:
         return LabelOutcomes(self.signs[rows], self.weight[rows])
 
     def folds(self, n_folds: int, seed: int) -> Folds:
         return label_folds(sparse.csr_array(self.signs > 0), n_folds, seed)
 
     @staticmethod
-    def probabilities(Z: NDArray[Any]) -> NDArray[Any]:
-        """Of scaled scores."""
+    def probabilities(Z: NDArray[Any], lapse: float = 0.0) -> NDArray[Any]:
+        """Of scaled scores; labels do not lapse."""
         return np.asarray(expit(Z))
 
     @staticmethod
-    def log_probabilities(Z: NDArray[Any]) -> NDArray[Any]:
+    def log_probabilities(Z: NDArray[Any], lapse: float = 0.0) -> NDArray[Any]:
         """Their logarithms, none of which is minus infinity."""
         return np.asarray(log_expit(Z))
 

@@ -341,7 +341,8 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
         """The scaling of scores to probabilities, as attributes by name; `kernel` if there is no map of its features."""
         if outcomes is None:
             return {}
-        fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings)
+        n_iter = solution.certificate.n_iter
+        fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
         return calibrated(fits, outcomes, settings["seed"])
 
     def _learn(self, facts: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Scaling
 
-CALIBRATION = ("temperature_", "class_biases_")  # attributes of a fit with probability=True
+CALIBRATION = ("temperature_", "class_biases_", "class_mixing_", "lapse_")  # attributes of a fit with probability=True
 
 
 def _has_probabilities(machine: Probabilities) -> bool:
@@ -43,22 +43,27 @@ class Probabilities:
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes: ``softmax(scores / temperature_ + class_biases_)``.
+        """Probabilities of the classes, ``(1 - lapse_) softmax(scores / temperature_ + class_biases_) + lapse_ / n_classes``.
 
-        With ``probability=True`` only, which is when temperature and biases are fitted. Where biases paid, the most probable
-        class may be another than that of `predict`, which has the highest score.
+        With ``probability=True`` only, which is when these numbers are fitted. `class_mixing_`, if it is not None, multiplies
+        the scores first. Where biases or mixing paid, the most probable class may be another than that of `predict`, which
+        has the highest score.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
             Rows add up to 1; for a label matrix each entry is the probability of that label alone, and rows do not.
         """
-        return self._outcome_kind.probabilities(self._scaled_scores(X))
+        return self._outcome_kind.probabilities(self._scaled_scores(X), self._lapse)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the probabilities; finite also where a probability is rounded to 0."""
-        return self._outcome_kind.log_probabilities(self._scaled_scores(X))
+        return self._outcome_kind.log_probabilities(self._scaled_scores(X), self._lapse)
+
+    @property
+    def _lapse(self) -> float:
+        return self.lapse_ if self.probability else 0.0
 
     def _scaled_scores(self, X: Any) -> NDArray[Any]:
         scores = self.decision_function(X)
@@ -70,4 +75,4 @@ class Probabilities:
             raise AttributeError(
                 f"this {type(self).__name__} was fitted with probability=False: fit it again with probability=True."
             )
-        return Scaling(1.0 / self.temperature_, self.class_biases_).apply(scores)
+        return Scaling(1.0 / self.temperature_, self.class_biases_, self.class_mixing_).apply(scores)
