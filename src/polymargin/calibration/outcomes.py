@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,13 @@ class ClassOutcomes:
     weight: Array
     n_classes: int
 
-    mixes: ClassVar[bool] = True
-    lapses: ClassVar[bool] = True
+    @property
+    def mixes(self) -> bool:
+        return True
+
+    @property
+    def lapses(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", self.weight / self.weight.mean())
@@ -92,8 +97,13 @@ class LabelOutcomes:
     signs: NDArray[np.int8]
     weight: Array  # (n, c)
 
-    mixes: ClassVar[bool] = False
-    lapses: ClassVar[bool] = False
+    @property
+    def mixes(self) -> bool:
+        return False
+
+    @property
+    def lapses(self) -> bool:
+        return False
 
     def __post_init__(self) -> None:
         known = np.where(self.signs != 0, self.weight, 0.0)

@@ -7,11 +7,11 @@ Classes: ``p = (1 - lapse) softmax(Z) + lapse / c``. Labels: ``p_k = sigmoid(z_k
 One slope a = 1 / temperature for all classes; biases beta and the mixing D of scores only if they pay. All is convex in the
 scaled scores:
 
-- slope and biases by Newton's method on ``sum_i v_i NLL_i + 1/2 |gamma|^2``, ``beta = B gamma`` with one of few matrices B (none,
-  a common bias, one bias a class), weights v of mean 1. Targets are smoothed by one pseudo-row in all, so that a finite slope is
-  best even where all rows are right. The ridge is a prior of log odds about 1, felt by classes of few rows.
-- D (and beta) by L-BFGS, with a prior of standard deviation 0.1 on the entries of D (matrix scaling; Guo et al. 2017, Kull et
-  al. 2019). It repairs what a machine's scores confuse.
+- slope and biases by Newton's method on ``sum_i v_i NLL_i + 1/2 |gamma|^2``, ``beta = B gamma`` with one of few matrices B
+  (none, a common bias, one bias a class), weights v of mean 1. Targets are smoothed by one pseudo-row in all, so that a
+  finite slope is best even where all rows are right. The ridge is a prior of log odds about 1, felt by classes of few rows.
+- D (and beta) by L-BFGS, with a prior of standard deviation 0.1 on the entries of D (matrix scaling; Guo et al. 2017, Kull
+  et al. 2019). It repairs what a machine's scores confuse.
 - without D: the lapse, the share of rows about which scores say nothing (odd rows, wrong labels), with the slope that goes
   with it.
 
@@ -37,7 +37,7 @@ _FIRST = 500  # rows that find the slope to start from
 _PARTS = 3  # of the rows, to choose what pays
 _MOST_WORK = 2e9  # n c^2 up to which biases, and
 _MOST_MIXING = 5e6  # up to which mixing is considered, with
-_ROWS_TO_MIX = 5  # rows for each entry of D
+_ROWS_TO_MIX = 1500, 5  # rows at least, and for each entry of D
 _PRIOR = 100.0  # inverse variance of the entries of D
 _FLATTEST = 1e-9  # slope, relative to the spread of the scores: below, they say nothing
 
@@ -67,8 +67,17 @@ class Terms(NamedTuple):
 class Likelihood(Protocol):
     """What happened, as far as scalings are judged by it."""
 
-    mixes: bool  # whether scores of several classes may tell about one
-    lapses: bool
+    @property
+    def weight(self) -> Array:
+        """Of the rows, or of all entries."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether scores of several classes may tell about one."""
+
+    @property
+    def lapses(self) -> bool:
+        """Whether a row may belong to any class, whatever its scores are."""
 
     def bases(self) -> list[Array]:
         """The matrices B to choose among, from the simplest."""
@@ -107,7 +116,8 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
 def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
     """What may be fitted beside the slope, as far as rows and time allow."""
     found: list[Fit] = [with_biases] if n * c**2 <= _MOST_WORK else []
-    mixes = outcomes.mixes and c > 2 and n * c**2 <= _MOST_MIXING and n >= _ROWS_TO_MIX * c**2
+    fewest, an_entry = _ROWS_TO_MIX
+    mixes = outcomes.mixes and c > 2 and n * c**2 <= _MOST_MIXING and n >= max(fewest, an_entry * c**2)
     return [*found, with_mixing] if mixes else found
 
 

@@ -17,8 +17,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
-from polymargin.certificate import Ledger
 from polymargin.calibration import ClassOutcomes, Outcomes
+from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.out_of_fold import FoldFits, calibrated
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.estimators.probabilities import CALIBRATION, Probabilities
@@ -137,6 +137,7 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
+    _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
     _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 
     # ---- what a machine is ------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
-            ends = {"tol": self.tol, "representative": self._representative}
+            ends: dict[str, Any] = {"tol": self.tol, "representative": self._representative}
             solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings, **ends)
             facts |= self._calibrated(problem, solution, outcomes, mapping if implicit else None, settings)
             self._learn(facts)
@@ -311,7 +312,7 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
         return None if last is None else self._start_from(last, problem)
 
     def _start_from(self, last: Any, problem: Problem) -> Any:
-        """The duals of an earlier fit, scaled with the costs so that they stay feasible; None if they do not fit this data."""
+        """The duals of an earlier fit, scaled with the costs so that they stay feasible; None if they are of other data."""
         if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None
         duals = last.duals
@@ -339,7 +340,7 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
         self, problem: Problem, solution: Solution, outcomes: Outcomes | None, kernel: KernelMap | None, settings: Any
     ) -> dict[str, Any]:
         """The scaling of scores to probabilities, as attributes by name; `kernel` if there is no map of its features."""
-        if outcomes is None:
+        if outcomes is None or solution.certificate.status == "interrupted":
             return {}
         n_iter = solution.certificate.n_iter
         fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
@@ -440,7 +441,7 @@ class MarginClassifier(Probabilities, ClassifierMixin, BaseEstimator):
         return self._kernel_scores(mapping, X, self.support_vectors_, vectors, offsets)
 
     @staticmethod
-    def _kernel_scores(mapping: KernelMap, X: Any, support: Any, vectors: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
+    def _kernel_scores(mapping: KernelMap, X: Any, support: Any, vectors: Any, offsets: Any) -> NDArray[Any]:
         """Scores of rows by coefficients of support rows, few kernel values at a time."""
         return _in_blocks(lambda block: mapping.kernel_rows(block, support) @ vectors.T + offsets, X, support.shape[0])
 

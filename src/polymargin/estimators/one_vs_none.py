@@ -117,6 +117,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     _trivial_machine = "has W = 0 and ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"alpha": (0.0, 0.5)}
+    _coarse = 1e-2  # nothing but the penalty ties its classes to each other: their scores settle late
     _compares_kernel = True
 
     def __init__(
@@ -276,7 +277,8 @@ class OneVsNoneSVC(MarginClassifier):
         seed = validation.seed_of(self.random_state)
 
         def fit(rows: Any, Y: Any, row_weight: NDArray[np.float64], columns: NDArray[np.intp]) -> OneVsNoneSVC:
-            machine = clone(self).set_params(threshold=1.0, warm_start=False, verbose=0, random_state=seed, probability=False)
+            plain: dict[str, Any] = {"threshold": 1.0, "warm_start": False, "verbose": 0, "probability": False}
+            machine = clone(self).set_params(random_state=seed, **plain)
             if isinstance(self.class_weight, dict):
                 own = {k: self.class_weight[int(old)] for k, old in enumerate(columns) if int(old) in self.class_weight}
                 machine.set_params(class_weight=own)

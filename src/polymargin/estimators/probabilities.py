@@ -17,8 +17,8 @@ def _has_probabilities(machine: Probabilities) -> bool:
     if machine.probability or machine._has_own_probabilities:
         return True
     raise AttributeError(
-        f"{type(machine).__name__} has probabilities only with probability=True, which fits them to rows left out (about half "
-        "of the time of a fit more)."
+        f"{type(machine).__name__} has probabilities only with probability=True, which fits them to rows left out in about "
+        "half of the time of a fit more."
     )
 
 
@@ -27,6 +27,10 @@ class Probabilities:
 
     probability: bool
     classes_: NDArray[Any]
+    temperature_: float
+    class_biases_: NDArray[np.float64]
+    class_mixing_: NDArray[np.float64] | None
+    lapse_: float
 
     if TYPE_CHECKING:
 
@@ -43,11 +47,11 @@ class Probabilities:
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the classes, ``(1 - lapse_) softmax(scores / temperature_ + class_biases_) + lapse_ / n_classes``.
+        """Probabilities: ``(1 - lapse_) softmax(scores / temperature_ + class_biases_) + lapse_ / n_classes``.
 
-        With ``probability=True`` only, which is when these numbers are fitted. `class_mixing_`, if it is not None, multiplies
-        the scores first. Where biases or mixing paid, the most probable class may be another than that of `predict`, which
-        has the highest score.
+        With ``probability=True`` only, which is when these numbers are fitted. `class_mixing_`, if it is not None,
+        multiplies the scores first. Where biases or mixing paid, the most probable class may be another than that of
+        `predict`, which has the highest score.
 
         Returns
         -------
@@ -73,6 +77,7 @@ class Probabilities:
             return scores
         if "temperature_" not in vars(self):
             raise AttributeError(
-                f"this {type(self).__name__} was fitted with probability=False: fit it again with probability=True."
+                f"this {type(self).__name__} has no temperature_: it was fitted with probability=False, or interrupted. Fit "
+                "it again with probability=True."
             )
         return Scaling(1.0 / self.temperature_, self.class_biases_, self.class_mixing_).apply(scores)

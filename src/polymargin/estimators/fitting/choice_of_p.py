@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.folds import stratified_folds

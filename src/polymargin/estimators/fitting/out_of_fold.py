@@ -1,8 +1,8 @@
 """Scores of rows by machines that have not seen them, for little more than the fit that is there already.
 
-Each fold's machine starts from the duals of the whole fit, less those of the rows left out, and is solved coarsely: how scores are
-read as probabilities hardly depends on the last digits of the machine. With many rows not all folds are needed. Kernel machines
-share the map of the whole fit.
+Each fold's machine starts from the duals of the whole fit, less those of the rows left out, and is solved coarsely: how
+scores are read as probabilities hardly depends on the last digits of the machine. With many rows not all folds are needed.
+Kernel machines share the map of the whole fit.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 FEW, MANY = 3, 5  # folds: few where all rows are needed
 ENOUGH = 1800  # rows with scores: a few numbers are fitted to them
-COARSE = 0.1  # relative gap of the folds' machines, or at the latest
-SHORT = 0.25  # of the iterations of the whole fit,
-FEWEST = 8  # but so many at least: temperatures by machines solved to 1e-3 differ by less than a per cent
+ENOUGH_KERNEL = 1000  # where each fold computes its kernel rows anew
+FINER = 1e-2  # relative gap of machines of fewer rows
+SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
+FEWEST = 50  # and so many in any case
 
 Array = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ class FoldFits:
         start = None
         if self.leftover is not None:
             start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
-        ledger = Ledger(max(self.machine.tol, COARSE), rounding=part.rounding_at)
+        ledger = Ledger(max(self.machine.tol, self._gap), rounding=part.rounding_at)
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}
         if start is not None:
@@ -65,6 +66,11 @@ class FoldFits:
         found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
         scores = np.asarray(rows @ found.machine.W, dtype=np.float64) + found.machine.b
         return scores, found.certificate.status == "interrupted"
+
+    @property
+    def _gap(self) -> float:
+        """Relative gap of the folds' machines: each of few rows counts, and they cost little."""
+        return self.machine._coarse if self.problem.n_rows >= ENOUGH else min(FINER, self.machine._coarse)
 
     def _by_kernel_dual(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
         from polymargin.solvers.ascent.kernel import kernel_dual
@@ -80,6 +86,7 @@ class FoldFits:
 def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
     n_folds = FEW if fits.problem.n_rows < 2 * ENOUGH else MANY
+    enough = ENOUGH if fits.kernel is None else ENOUGH_KERNEL
     folds = outcomes.folds(n_folds, seed)
     _check_folds(folds)
     scores, seen = np.zeros((len(folds), fits.problem.n_classes)), np.zeros(len(folds), dtype=bool)
@@ -88,7 +95,7 @@ def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
         if left_out.any():
             scores[left_out], interrupted = fits.scores(left_out)
             seen |= left_out
-            if interrupted or seen.sum() >= ENOUGH:
+            if interrupted or seen.sum() >= enough:
                 break
     scaling = fit_scaling(scores[seen], outcomes.part(seen), seed)
     found = (1.0 / scaling.slope, scaling.biases, scaling.mixing, scaling.lapse)
