@@ -41,7 +41,7 @@ def test_table_and_records(wine):
     assert [row.scores["accuracy"] for row in wine.table] == sorted((r.scores["accuracy"] for r in wine.table), reverse=True)
     for row in wine.table:
         assert set(row.scores) >= {"accuracy", "balanced_accuracy", "macro_f1"}
-        assert ("log_loss" in row.scores) == (row.machine == "lr")
+        assert ("neg_log_loss" in row.scores) == (row.machine == "lr")
         assert row.params["C"] in (0.1, 1.0) and row.fit_seconds > 0 and row.n_splits == 6
         assert row.scores["accuracy"] == pytest.approx(np.mean(list(wine.scores(row.machine).values())))
     frame = wine.to_frame()

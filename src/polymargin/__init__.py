@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
+    from polymargin.rejection import RejectOption
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
+    "RejectOption",
     "TopKSVC",
     "WestonWatkinsSVC",
     "__version__",
@@ -45,6 +47,7 @@ __all__ = [
 _HOMES = {
     "Certificate": "certificate",
     "PathCV": "paths",
+    "RejectOption": "rejection",
     "compare_machines": "comparison",
     "load": "persistence",
     "regularization_path": "paths",

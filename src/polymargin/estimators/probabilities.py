@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Scaling
+from polymargin.calibration.costs import cheapest
 
 CALIBRATION = ("temperature_", "class_biases_", "class_mixing_", "lapse_")  # attributes of a fit with probability=True
 
@@ -58,12 +59,34 @@ class Probabilities:
         ndarray of shape (n_samples, n_classes)
             Rows add up to 1; for a label matrix each entry is the probability of that label alone, and rows do not.
         """
-        return self._outcome_kind.probabilities(self._scaled_scores(X), self._lapse)
+        Z = self._scaled_scores(X)
+        return self._outcome_kind.probabilities(Z, self._lapse)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the probabilities; finite also where a probability is rounded to 0."""
-        return self._outcome_kind.log_probabilities(self._scaled_scores(X), self._lapse)
+        Z = self._scaled_scores(X)
+        return self._outcome_kind.log_probabilities(Z, self._lapse)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_min_cost(self, X: Any, cost: Any) -> NDArray[Any]:
+        """Class of least expected cost for each row, by its probabilities.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+        cost : array of shape (n_classes, n_classes), or DataFrame with the classes as rows and columns
+            What it costs to decide for the column where the row is the true class. With 1 for every error and 0 else the
+            most probable class is the cheapest.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        P = self.predict_proba(X)
+        if self._outcome_kind is LabelOutcomes:
+            raise ValueError("predict_min_cost decides among classes; for a label matrix cut the probability of each label.")
+        return np.asarray(self.classes_[cheapest(P, cost, self.classes_)])
 
     @property
     def _lapse(self) -> float:
