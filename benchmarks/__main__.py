@@ -5,6 +5,7 @@ import os
 
 from . import (
     angular,
+    calibration,
     growth,
     hard,
     interrupt,
@@ -36,6 +37,7 @@ COMMANDS = {
     "paths": paths,
     "recommend": recommend,
     "mcodm": mcodm,
+    "calibration": calibration,
     "papers": papers,
 }
 

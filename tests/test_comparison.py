@@ -360,3 +360,16 @@ def test_report_stands_alone(wine):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert page == html_report(wine, title="wine & <cheese>", command="polymargin compare wine.csv")
+
+
+def test_a_metric_of_probabilities_asks_for_machines_that_have_them(iris):
+    X, y = iris
+    mine = [Candidate("ours", CrammerSingerSVC(probability=True), {"C": [0.1, 1.0]}, ours=True)]
+    for metric in ("neg_log_loss", "neg_brier_score"):
+        found = compare_machines(X, y, machines=mine, metric=metric, cv=2, inner=2)
+        assert -1.0 < found.table[0].scores[metric] < 0.0
+    with pytest.raises(ValueError, match="'without' does not have"):
+        compare_machines(X, y, machines=[Candidate("without", CrammerSingerSVC())], metric="neg_log_loss")
+    everyone = candidates_for(X, y, metric="neg_log_loss")
+    assert "LogisticRegression" in [candidate.name for candidate in everyone]
+    assert all(hasattr(candidate.estimator, "predict_proba") for candidate in everyone)

@@ -164,7 +164,7 @@ def newton(S: Array, outcomes: Likelihood, B: Array, start: Scaling | None = Non
         x[1:] = np.linalg.lstsq(B, start.biases, rcond=None)[0]
     now = _at(x, S, outcomes, B)
     for _ in range(_STEPS):
-        gradient = np.append(np.vdot(now.gradient, S), B.T @ now.gradient.sum(axis=0) + x[1:])
+        gradient = np.append(np.einsum("ik,ik->", now.gradient, S), B.T @ now.gradient.sum(axis=0) + x[1:])
         H = outcomes.curvature(now.P, S, B)
         H[np.arange(1, len(x)), np.arange(1, len(x))] += 1.0
         step = np.linalg.lstsq(H, -gradient, rcond=None)[0]

@@ -29,8 +29,8 @@ class Kept(NamedTuple):
 class ReliabilityDisplay:
     """Whether the most probable class is as often right as it is probable, for any number of classes.
 
-    Above the share of right rows in bins of confidence, with the diagonal they should lie on; below how many rows are in each
-    bin. The legend has expected calibration error, log loss and Brier score. Make one with `from_estimator` or
+    Above the share of right rows in bins of confidence, with the diagonal they should lie on; below how many rows are in
+    each bin. The legend has expected calibration error, log loss and Brier score. Make one with `from_estimator` or
     `from_predictions`.
 
     Parameters
@@ -96,8 +96,8 @@ class ReliabilityDisplay:
     def plot(self, axes: Any = None) -> ReliabilityDisplay:
         """Draw on two `axes`, or on new ones."""
         if axes is None:
-            settings: dict[str, Any] = {"sharex": True, "layout": "constrained", "height_ratios": (3, 1), "figsize": (5.2, 6.0)}
-            _, axes = drawing.pyplot().subplots(2, 1, **settings)
+            shape: dict[str, Any] = {"height_ratios": (3, 1), "figsize": (5.2, 6.0)}
+            _, axes = drawing.pyplot().subplots(2, 1, sharex=True, layout="constrained", **shape)
         self.axes_ = np.asarray(axes, dtype=object).ravel()
         if len(self.axes_) != 2:
             raise ValueError(f"axes has {len(self.axes_)} axes; two are needed, for reliability and histogram.")

@@ -238,7 +238,7 @@ class RejectOption(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"No threshold has a risk that is proven to be at most {self.risk:g}: all rows are rejected. Give more "
                 "rows, a larger held_out, or a larger risk or delta.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return found
 

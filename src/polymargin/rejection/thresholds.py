@@ -28,7 +28,7 @@ from scipy.special import bdtr
 Array = NDArray[np.float64]
 
 _LEVELS = 200  # thresholds of the sequence, at most
-_STARTS_AT = 2.0  # the first threshold accepts so many times the rows without which nothing can be proven
+_STARTS_AT = 2.0  # the first threshold accepts so many times the rows without which nothing can be proven, if there are more
 
 
 def for_coverage(confidences: Array, coverage: float) -> float:
@@ -57,9 +57,10 @@ def for_risk(confidences: Array, wrong: NDArray[np.bool_], grid_rows: Array, ris
 def _sequence(grid_rows: Array, n: int, needed: int) -> Array:
     """Quantiles of the confidences of other rows, from high to low, the last of which accepts all of them.
 
-    The first is to accept twice the rows that a proof needs: that depends on other rows and on n, not on what is tested.
+    The first is to accept twice the rows that a proof needs, or half of what there is beyond those: that depends on other
+    rows and on n, not on what is tested.
     """
-    first = min(1.0, _STARTS_AT * needed / n)
+    first = min(_STARTS_AT * needed, 0.5 * (needed + n)) / n
     shares = np.linspace(first, 1.0, max(2, min(_LEVELS, len(grid_rows))))
     levels = np.unique(np.quantile(grid_rows, 1.0 - shares, method="lower"))[::-1]
     return np.append(levels, -np.inf)  # and all rows
