@@ -107,13 +107,15 @@ def quality(model: Any, data: base.Data) -> dict[str, float]:
     return values | {"accuracy_by_probability": float((P.argmax(axis=1) == y).mean())}
 
 
-def calibrate(name: str, source: Callable[[int], base.Data], n_splits: int) -> tuple[list[list[str]], dict[str, Any]]:
+def calibrate(
+    name: str, source: Callable[[int], base.Data], n_splits: int, repetitions: int
+) -> tuple[list[list[str]], dict[str, Any]]:
     lines, content = [], {}
     for machine_type in MACHINES:
         machine = machine_type(C=C.get(name, 1.0), random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            runs = [measure(machine, source(seed), REPETITIONS if n_splits == 1 else 1) for seed in range(n_splits)]
+            runs = [measure(machine, source(seed), repetitions if n_splits == 1 else 1) for seed in range(n_splits)]
         mean = {side: {key: float(np.mean([run[side][key] for run in runs])) for key in runs[0][side]} for side in runs[0]}
         content[machine_type.__name__] = {"mean": mean, "runs": runs}
         rivals = [side for side in METHODS if side in mean]
@@ -153,6 +155,7 @@ def promises(name: str, data: base.Data, n_splits: int = 200) -> tuple[list[str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", nargs="+", metavar="NAME", help=f"only these of {', '.join(SOURCES)}")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="of times, which take turns")
     parser.add_argument("--parts", nargs="+", choices=("calibration", "rejection"), default=["calibration", "rejection"])
 
 
@@ -162,7 +165,7 @@ def main(args: argparse.Namespace) -> None:
     if "calibration" in args.parts:
         lines = []
         for name, (source, n_splits) in sources.items():
-            more, content["calibration"][name] = calibrate(name, source, n_splits)
+            more, content["calibration"][name] = calibrate(name, source, n_splits, args.repetitions)
             lines += more
         header = ["data", "machine", "side", "log loss", "ECE", "Brier", "seconds", "fits", "log loss/best", "ECE/best"]
         print(f"\n{aligned([*header, 'seconds/best'], lines)}")

@@ -168,7 +168,7 @@ def test_machines_compared_by_their_probabilities(work, capsys):
     short = ["--machines", "crammer,logistic", "--cv", "2", "--json", "--jobs", "1"]
     run("compare", "iris.csv", "--metric", "neg_log_loss", *short)
     document = json.loads(capsys.readouterr().out)
-    assert document["metric"] == "neg_log_loss" and len(document["table"]) == 2
+    assert document["metric"] == "neg_log_loss" and len(document["table"]) == 3  # linear, kernel, logistic
     assert all(-1.0 < row["scores"]["neg_log_loss"] < 0.0 for row in document["table"])
 
 

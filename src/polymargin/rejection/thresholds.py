@@ -60,7 +60,7 @@ def _sequence(grid_rows: Array, n: int, needed: int) -> Array:
     The first is to accept twice the rows that a proof needs, or half of what there is beyond those: that depends on other
     rows and on n, not on what is tested.
     """
-    first = min(_STARTS_AT * needed, 0.5 * (needed + n)) / n
+    first = min(1.0, _STARTS_AT * needed / n, 0.5 * (needed + n) / n)
     shares = np.linspace(first, 1.0, max(2, min(_LEVELS, len(grid_rows))))
     levels = np.unique(np.quantile(grid_rows, 1.0 - shares, method="lower"))[::-1]
     return np.append(levels, -np.inf)  # and all rows
