@@ -5,6 +5,7 @@ import os
 
 from . import (
     angular,
+    calibration,
     growth,
     hard,
     interrupt,
@@ -37,6 +38,7 @@ COMMANDS = {
     "paths": paths,
     "recommend": recommend,
     "mcodm": mcodm,
+    "calibration": calibration,
     "papers": papers,
     "versions": versions,
 }

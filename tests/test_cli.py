@@ -145,6 +145,33 @@ def test_scores_json_and_output_files(work, capsys):
     np.testing.assert_array_equal(document["scores"], model.decision_function(table.X))
 
 
+def test_probabilities_by_class_name(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "--proba")
+    capsys.readouterr()
+    model, table = load("m.pm"), read_table("iris.csv")
+    run("predict", "m.pm", "iris.csv", "--proba", "--scores")
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    names = ["setosa", "versicolor", "virginica"]
+    assert rows[0] == ["label", *(f"{kind} {name}" for kind in ("score", "probability") for name in names)]
+    found = np.array([row[4:] for row in rows[1:]], dtype=float)
+    np.testing.assert_array_equal(found, model.predict_proba(table.X))
+    run("predict", "m.pm", "iris.csv", "--proba", "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["probabilities_of"] == names
+    np.testing.assert_array_equal(document["probabilities"], model.predict_proba(table.X))
+    run("train", "iris.csv", "-o", "plain.pm")
+    assert main(["predict", "plain.pm", "iris.csv", "--proba"]) != 0
+    assert "train it with --proba" in capsys.readouterr().err
+
+
+def test_machines_compared_by_their_probabilities(work, capsys):
+    short = ["--machines", "crammer,logistic", "--cv", "2", "--json", "--jobs", "1"]
+    run("compare", "iris.csv", "--metric", "neg_log_loss", *short)
+    document = json.loads(capsys.readouterr().out)
+    assert document["metric"] == "neg_log_loss" and len(document["table"]) == 3  # linear, kernel, logistic
+    assert all(-1.0 < row["scores"]["neg_log_loss"] < 0.0 for row in document["table"])
+
+
 def test_two_classes_and_labels_with_commas(work, capsys):
     (work / "two.csv").write_text('a,k\n1,"yes, sure"\n2,"yes, sure"\n8,no\n9,no\n')
     run("train", "two.csv", "-o", "m.pm")

@@ -41,7 +41,7 @@ def test_table_and_records(wine):
     assert [row.scores["accuracy"] for row in wine.table] == sorted((r.scores["accuracy"] for r in wine.table), reverse=True)
     for row in wine.table:
         assert set(row.scores) >= {"accuracy", "balanced_accuracy", "macro_f1"}
-        assert ("log_loss" in row.scores) == (row.machine == "lr")
+        assert ("neg_log_loss" in row.scores) == (row.machine == "lr")
         assert row.params["C"] in (0.1, 1.0) and row.fit_seconds > 0 and row.n_splits == 6
         assert row.scores["accuracy"] == pytest.approx(np.mean(list(wine.scores(row.machine).values())))
     frame = wine.to_frame()
@@ -360,3 +360,16 @@ def test_report_stands_alone(wine):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert page == html_report(wine, title="wine & <cheese>", command="polymargin compare wine.csv")
+
+
+def test_a_metric_of_probabilities_asks_for_machines_that_have_them(iris):
+    X, y = iris
+    mine = [Candidate("ours", CrammerSingerSVC(probability=True), {"C": [0.1, 1.0]}, ours=True)]
+    for metric in ("neg_log_loss", "neg_brier_score"):
+        found = compare_machines(X, y, machines=mine, metric=metric, cv=2, inner=2)
+        assert -1.0 < found.table[0].scores[metric] < 0.0
+    with pytest.raises(ValueError, match="'without' does not have"):
+        compare_machines(X, y, machines=[Candidate("without", CrammerSingerSVC())], metric="neg_log_loss")
+    everyone = candidates_for(X, y, metric="neg_log_loss")
+    assert "LogisticRegression" in [candidate.name for candidate in everyone]
+    assert all(hasattr(candidate.estimator, "predict_proba") for candidate in everyone)

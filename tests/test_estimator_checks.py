@@ -32,6 +32,13 @@ def checks_without_intercept() -> Iterator[Any]:
                 yield estimator, check
 
 
+def checks_with_probabilities() -> Iterator[Any]:
+    for machine in all_estimators():
+        for estimator, check in estimator_checks_generator(machine(probability=True)):
+            if not check_name(check).startswith("check_sample_weight_equivalence"):  # rows twice are left out one by one
+                yield estimator, check
+
+
 def readable(value: Any) -> str:
     return check_name(value) if callable(value) else repr(value).replace(" ", "")
 
@@ -53,6 +60,14 @@ def test_scikit_learn_checks_without_intercept(estimator, check):
     run_check(estimator, check)
 
 
+@pytest.mark.pool(0.25)
+@quiet
+@pytest.mark.filterwarnings("ignore:probability=True")  # classes of a single row
+@pytest.mark.parametrize("estimator, check", list(checks_with_probabilities()), ids=readable)
+def test_scikit_learn_checks_with_probabilities(estimator, check):
+    run_check(estimator, check)
+
+
 @each_machine
 def test_the_sample_weight_checks_are_among_them(machine):
     names = [check_name(check) for _, check in estimator_checks_generator(machine())]
@@ -65,7 +80,7 @@ def test_defaults_are_those_of_the_public_contract(machine):
     common = {
         **{"C": 1.0, "kernel": "linear", "gamma": "scale", "degree": 3, "coef0": 0.0, "n_components": None},
         **{"fit_intercept": True, "tol": 1e-4, "max_iter": 1000, "class_weight": None, "warm_start": False},
-        **{"n_jobs": None, "verbose": 0, "random_state": None},
+        **{"n_jobs": None, "verbose": 0, "random_state": None, "probability": False},
     }
     params = machine().get_params()
     if not has_free_intercept(machine):  # its biases are part of it

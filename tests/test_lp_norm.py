@@ -12,7 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from polymargin import CrammerSingerSVC, LpNormSVC
 from polymargin._core import native
-from polymargin.estimators.fitting.choice_of_p import CANDIDATES, stratified_folds
+from polymargin.estimators.fitting.choice_of_p import CANDIDATES
+from polymargin.folds import stratified_folds
 from polymargin.penalties import BlockNorm
 
 each_p = pytest.mark.parametrize("p", [1.1, 1.33, 1.5, 1.8, 2.0])
@@ -204,7 +205,7 @@ def test_auto_survives_classes_of_one_row_and_kernels():
     for params in ({}, {"kernel": "rbf"}, {"loss": "squared_hinge"}):
         est = LpNormSVC(p="auto", random_state=0, **params).fit(X[rows], y[rows])
         assert est.p_ in CANDIDATES
-    folds = stratified_folds(np.array([0] * 7 + [1] * 5 + [2], dtype=np.int32), 0)
+    folds = stratified_folds(np.array([0] * 7 + [1] * 5 + [2], dtype=np.int32), 3, 0)
     assert folds[-1] == -1
     assert np.ptp(np.bincount(folds[:7])) <= 1
 

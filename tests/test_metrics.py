@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from polymargin import OneVsNoneSVC
-from polymargin.metrics import METRICS, known_label_score, known_label_scorer
+from polymargin.metrics import METRICS, brier_score, expected_calibration_error, known_label_score, known_label_scorer
 
 SCIKIT_LEARN = {
     "jaccard": lambda Y, P, w: metrics.jaccard_score(Y, P, average="samples", zero_division=1.0, sample_weight=w),
@@ -107,3 +107,34 @@ def test_nothing_known_is_an_error():
         known_label_score([[0, 0]], [[1, 0]], zeros="unknown")
     with pytest.raises(ValueError, match="metric='f1' is not valid"):
         known_label_scorer("f1")
+
+
+# -- probabilities -----------------------------------------------------------------------------------------
+
+
+def test_calibration_error_of_bins_by_hand():
+    P = np.array([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
+    y = np.array([0, 1, 0, 0])  # half of those at 0.9, all of those at 0.6
+    assert expected_calibration_error(y, P, n_bins=10) == pytest.approx(0.5 * 0.4 + 0.5 * 0.4)
+    assert expected_calibration_error(y, P[:, 1], n_bins=10) == pytest.approx(0.4)
+    assert expected_calibration_error(y, P, n_bins=1) == pytest.approx(0.0, abs=1e-12)
+    assert expected_calibration_error(y, P, n_bins=2, strategy="quantile") == pytest.approx(0.4)
+    assert expected_calibration_error(y, P, n_bins=10, sample_weight=[1, 0, 0, 0]) == pytest.approx(0.1)
+
+
+def test_classes_without_a_row_need_a_name():
+    P = np.full((2, 3), 1 / 3)
+    with pytest.raises(ValueError, match="give the classes"):
+        expected_calibration_error(["a", "b"], P)
+    assert expected_calibration_error(["a", "b"], P, classes=["c", "b", "a"]) == pytest.approx(1 / 3)
+    assert brier_score(["z"], P[:1], classes=["c", "b", "a"]) == pytest.approx(4 / 3)
+    for bad in (P * 2, -P, np.full((2, 3), np.nan), P[:1]):
+        with pytest.raises(ValueError, match="y_prob"):
+            brier_score(["a", "b"], bad, classes=["a", "b", "c"])
+
+
+def test_brier_score_is_scikit_learns_twice():
+    rng = np.random.default_rng(0)
+    y, p, w = rng.integers(2, size=50), rng.random(50), rng.random(50)
+    ours = brier_score(y, p, sample_weight=w)
+    assert ours == pytest.approx(2 * metrics.brier_score_loss(y, p, sample_weight=w))

@@ -140,6 +140,21 @@ def test_probabilities_are_a_third_output(loss, target, dtype):
     assert_same(to_onnx(model), model, NEW)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, OneVsNoneSVC])
+def test_probabilities_that_were_fitted(machine, kernel, dtype):
+    est = machine(kernel=kernel, probability=True).fit(X.astype(dtype), Y if machine is OneVsNoneSVC else TARGETS["strings"])
+    assert_same(to_onnx(est), est, NEW.astype(dtype))
+
+
+def test_probabilities_with_mixing_and_a_lapse():
+    """Few data sets have them: here by hand."""
+    est = CrammerSingerSVC(probability=True).fit(X, TARGETS["strings"])
+    est.class_mixing_, est.lapse_ = np.eye(3) + 0.1 * np.arange(9.0).reshape(3, 3), 0.05
+    assert_same(to_onnx(est), est, NEW)
+
+
 @pytest.mark.parametrize("target", ["strings", "two numbers"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_pipelines_and_searches_through_skl2onnx(kernel, target):

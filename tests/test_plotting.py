@@ -12,13 +12,14 @@ import pytest
 from registry import run_python
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import recall_score
+from sklearn.metrics import log_loss, recall_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
-from polymargin import CrammerSingerSVC, PathCV, WestonWatkinsSVC, regularization_path
+from polymargin import CrammerSingerSVC, PathCV, RejectOption, WestonWatkinsSVC, regularization_path
 from polymargin.certificate import Certificate, Record
 from polymargin.diagnostics import angles, margins, pairwise_margins
+from polymargin.metrics import expected_calibration_error
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -274,3 +275,41 @@ def test_the_example_draws_every_display(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert len(list(tmp_path.glob("*.png"))) >= 11 and "Closest classes" in result.stdout
+
+
+# -- probabilities -----------------------------------------------------------------------------------------
+
+
+def test_reliability_of_several_machines(iris):
+    X, y = iris
+    machines = [CrammerSingerSVC(probability=True).fit(X, y), LogisticRegression().fit(X, y)]
+    display = plotting.ReliabilityDisplay.from_estimator(machines, X, y)
+    for machine in machines:
+        kept, P = display.kept[type(machine).__name__], machine.predict_proba(X)
+        assert kept.log_loss == pytest.approx(log_loss(y, P))
+        assert kept.calibration_error == pytest.approx(expected_calibration_error(y, P, n_bins=10))
+        assert kept.bins.weight.sum() == 150
+    texts = [text.get_text() for text in display.axes_[0].get_legend().get_texts()]
+    assert "ECE" in texts[0] and "log loss" in texts[0] and "Brier" in texts[0]
+    assert not list(overlaps(display))
+    with pytest.raises(ValueError, match="two are needed"):
+        display.plot(display.axes_[:1])
+    one = plotting.ReliabilityDisplay.from_predictions(y, machines[0].predict_proba(X), strategy="quantile")
+    assert len(one.lines_) == 1
+
+
+def test_risk_and_coverage(iris):
+    X, y = iris
+    option = RejectOption(CrammerSingerSVC(), coverage=0.5).fit(X, y)
+    display = plotting.RiskCoverageDisplay.from_estimator({"half": option, "all": option.estimator_}, X, y)
+    half, everything = display.curves["half"], display.curves["all"]
+    assert half.chosen == (option.accepts(X).mean(), pytest.approx(1 - option.score(X, y)))
+    assert everything.chosen is None and half.area == everything.area
+    assert everything.coverage[-1] == 1.0 and everything.risk[-1] == (option.estimator_.predict(X) != y).mean()
+    assert not list(overlaps(display))
+    tied = plotting.RiskCoverageDisplay.from_predictions([0, 1, 0, 1], [0, 1, 1, 0], [0.9, 0.5, 0.5, 0.1])
+    np.testing.assert_allclose(tied.curves["machine"].coverage, [0.25, 0.75, 1.0])
+    np.testing.assert_allclose(tied.curves["machine"].risk, [0.0, 1 / 3, 0.5])
+    assert tied.curves["machine"].area == pytest.approx(0.5 / 3 + 0.125)
+    with pytest.raises(ValueError, match="confidence has shape"):
+        plotting.RiskCoverageDisplay.from_predictions([0, 1], [0, 1], [0.5])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from polymargin.export import to_json, to_onnx
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
+    from polymargin.rejection import RejectOption
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "MarginDistributionSVC",
     "OneVsNoneSVC",
     "PathCV",
+    "RejectOption",
     "TopKSVC",
     "WestonWatkinsSVC",
     "__version__",
@@ -48,6 +50,7 @@ __all__ = [
 _HOMES = {
     "Certificate": "certificate",
     "PathCV": "paths",
+    "RejectOption": "rejection",
     "compare_machines": "comparison",
     "load": "persistence",
     "regularization_path": "paths",

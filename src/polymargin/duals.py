@@ -26,6 +26,12 @@ class SparseDuals(NamedTuple):
         """The duals times a factor for their pair of own class and class, ``factors (c, c)``."""
         return self._replace(values=self.values * factors[y[self.rows], self.classes])
 
+    def part(self, kept: NDArray[np.bool_]) -> SparseDuals:
+        """The duals of some of the rows."""
+        counts = np.diff(self.starts)
+        entries = np.repeat(kept, counts)
+        return SparseDuals(np.append(0, np.cumsum(counts[kept])), self.classes[entries], self.values[entries])
+
     def dense(self, n_classes: int) -> Array:
         """The duals as an array (n, c)."""
         out = np.zeros((len(self.starts) - 1, n_classes))

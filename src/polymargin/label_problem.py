@@ -13,7 +13,7 @@ is a lower bound of F. Duals whose B_k differ have the value minus infinity: `re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,6 +39,17 @@ class Pairs(NamedTuple):
     labels: NDArray[np.int32]
     signs: Array  # +1 or -1
     row_numbers: NDArray[np.intp] | None = None  # in the user's data, if rows were left out
+
+    def part(self, kept: NDArray[np.bool_]) -> Pairs:
+        """Those of some rows."""
+        entries = self.entries(kept)
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[kept]))
+        numbers = np.flatnonzero(kept) if self.row_numbers is None else self.row_numbers[kept]
+        return Pairs(starts, self.labels[entries], self.signs[entries], numbers)
+
+    def entries(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which pairs belong to these rows."""
+        return np.repeat(kept, np.diff(self.starts))
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,9 @@ class LabelProblem(Objective):
     def _offset_penalty(self, b: Array) -> float:
         """``R_b(b)``."""
         return 0.0 if self.gamma_b is None else self.gamma_b * float(b.sum()) ** 2
+
+    def part(self, kept: NDArray[np.bool_]) -> LabelProblem:
+        return replace(self, X=self.X[kept], y=self.y.part(kept), cost=self.cost[self.y.entries(kept)])
 
     def pair_scores(self, W: Array, b: Array) -> Array:
         """``s_p`` of every pair."""

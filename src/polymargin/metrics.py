@@ -1,6 +1,7 @@
-"""Measures of label matrices that know what is unknown: 1 has the label, -1 is known not to have it, 0 is unknown.
+"""Measures of label matrices that know what is unknown, and of probabilities.
 
-scikit-learn's own count every entry that is not 0 as a label, -1 too.
+In a label matrix 1 has the label, -1 is known not to have it, 0 is unknown. scikit-learn's own measures count every entry
+that is not 0 as a label, -1 too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,58 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin import validation
+from polymargin.calibration import measures
 
 Flags = NDArray[np.bool_]
+
+
+def expected_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> float:
+    """How far the confidence of predictions is from their accuracy, on average: 0 if 80 % of those at 0.8 are right.
+
+    Rows are put into bins by the probability of their most probable class; the error is the mean over rows of the distance
+    between mean confidence and share of right rows of their bin (Guo et al. 2017).
+
+    Parameters
+    ----------
+    y_true : array of shape (n_samples,)
+    y_prob : array of shape (n_samples, n_classes), or (n_samples,) for the second of two classes
+    n_bins : int, default=15
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of the same width, or of about the same number of rows.
+    sample_weight : array of shape (n_samples,), default=None
+    classes : array of shape (n_classes,), default=None
+        The classes of the columns, as in ``classes_``; needed if some do not occur in `y_true`.
+
+    Examples
+    --------
+    >>> from polymargin.metrics import expected_calibration_error
+    >>> expected_calibration_error([0, 1, 1, 1], [[0.75, 0.25], [0.25, 0.75], [0.25, 0.75], [0.75, 0.25]])
+    0.0
+    """
+    return measures.reliability(y_true, y_prob, n_bins, strategy, sample_weight, classes).error
+
+
+def brier_score(y_true: Any, y_prob: Any, *, sample_weight: Any = None, classes: Any = None) -> float:
+    """Mean squared distance of probabilities from what happened, summed over all classes: 0 is best, 2 is worst.
+
+    For two classes it is twice scikit-learn's ``brier_score_loss``. Arguments as in :func:`expected_calibration_error`.
+
+    Examples
+    --------
+    >>> from polymargin.metrics import brier_score
+    >>> brier_score([0, 1], [[1.0, 0.0], [0.5, 0.5]])
+    0.25
+    """
+    y, P = measures.checked_probabilities(y_true, y_prob, classes)
+    return measures.brier(y, P, validation.sample_weights(sample_weight, len(y)))
 
 
 class Entries(NamedTuple):

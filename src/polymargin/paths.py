@@ -273,7 +273,7 @@ class PathCV(MetaEstimatorMixin, BaseEstimator):
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = best.fit(X, y, **_weight_argument(best, weight))
+            self.best_estimator_ = best.fit(X, y, **weight_argument(best, weight))
             self.refit_time_ = time.perf_counter() - began
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
@@ -385,7 +385,7 @@ def _walk_fold(
         for params in path:
             began = time.perf_counter()
             walker.set_params(**{key.removeprefix(prefix): value for key, value in params.items()})
-            walker.fit(X_train, y_train, **_weight_argument(walker, weight))
+            walker.fit(X_train, y_train, **weight_argument(walker, weight))
             fitted = time.perf_counter()
             score = float(scorer(walker, X_test, y_test))
             records.append((score, fitted - began + head_seconds, time.perf_counter() - fitted))
@@ -411,7 +411,7 @@ def _warm_start_parameter(estimator: Any) -> str | None:
     return last if last in names else None
 
 
-def _weight_argument(estimator: Any, weight: Any) -> dict[str, Any]:
+def weight_argument(estimator: Any, weight: Any) -> dict[str, Any]:
     if weight is None:
         return {}
     name = f"{estimator.steps[-1][0]}__sample_weight" if isinstance(estimator, Pipeline) else "sample_weight"

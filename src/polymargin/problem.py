@@ -11,8 +11,9 @@ derivatives ``T (n, c)`` of the weighted losses in the scores, is
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -90,6 +91,10 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         """How many of these rows belong to each class."""
+
+    @abc.abstractmethod
+    def part(self, kept: NDArray[np.bool_]) -> Objective:
+        """The objective of some of the rows, with a penalty of its own: solvers settle some."""
 
     # ---- what all share ---------------------------------------------------------------------------------------------------
 
@@ -191,6 +196,9 @@ class Problem(Objective):
 
     def _offset_penalty(self, b: Array) -> float:
         return self.penalty.offset_value(b)
+
+    def part(self, kept: NDArray[np.bool_]) -> Problem:
+        return replace(self, X=self.X[kept], y=self.y[kept], cost=self.cost[kept], penalty=copy.copy(self.penalty))
 
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``.

@@ -45,6 +45,8 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     for name in params:
         if name not in known:
             raise UsageError(f"{cls.__name__} has no parameter {name!r}{_suggest(name, known)}; it has {', '.join(known)}")
+    if getattr(args, "proba", False):
+        params.setdefault("probability", True)
     if "random_state" in known:
         params.setdefault("random_state", args.seed)
     if "verbose" in known and getattr(args, "verbose", None):

@@ -31,6 +31,14 @@ class OpenModel(NamedTuple):
         """Scores of the table's rows."""
         return self._ask("decision_function", table)
 
+    def probabilities(self, table: Table) -> Any:
+        """Probabilities of the classes, or labels, of the table's rows."""
+        from polymargin.cli import UsageError
+
+        if not hasattr(self.model, "predict_proba"):
+            raise UsageError(f"this {type(self.machine).__name__} has no probabilities; train it with --proba")
+        return self._ask("predict_proba", table)
+
     def prepared(self, table: Table) -> Any:
         """The table's rows as the machine itself sees them, after the steps before it."""
         rows = self._rows(table)

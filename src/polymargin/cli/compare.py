@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", default=BUNDLED, help=f"{DATA_HELP} (default: {BUNDLED}, which is bundled)")
     parser.add_argument("--budget", metavar="TIME", help="time for everything, e.g. 60s, 10m; slow or worse machines leave")
     parser.add_argument("--machines", metavar="NAMES", help="only those whose names contain one of these, by commas")
-    parser.add_argument("--metric", help="what decides: accuracy, balanced_accuracy, macro_f1; several labels: jaccard, ...")
+    parser.add_argument("--metric", help="what decides: accuracy, macro_f1, neg_log_loss, ...; several labels: jaccard, ...")
     parser.add_argument("--cv", type=int, default=5, metavar="K", help="outer folds (default 5)")
     parser.add_argument("--repeats", type=int, default=1, metavar="R", help="repetitions of the outer folds (default 1)")
     parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: all processors)")
@@ -135,7 +135,7 @@ def _chosen(args: argparse.Namespace, table: Any) -> Any:
     from polymargin.cli import UsageError
     from polymargin.comparison import candidates_for
 
-    everyone = candidates_for(table.X, table.y, random_state=args.seed)
+    everyone = candidates_for(table.X, table.y, metric=args.metric, random_state=args.seed)
     wanted = [part.strip().lower() for part in args.machines.split(",") if part.strip()]
     chosen = [candidate for candidate in everyone if any(part in candidate.name.lower() for part in wanted)]
     if not chosen:

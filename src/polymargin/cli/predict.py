@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help=DATA_HELP)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument("--scores", action="store_true", help="a csv of labels and scores, with names")
+    parser.add_argument("--proba", action="store_true", help="the same with probabilities, after train --proba")
     parser.add_argument("--json", action="store_true", help="write JSON")
     add_table_arguments(parser, training=False)
 
@@ -35,21 +36,27 @@ def run(args: argparse.Namespace) -> int:
     opened = open_model(args.model)
     table = read_table_like(args, args.data, opened.layout, args.target)
     labels = opened.predict(table)
-    scores = opened.scores(table) if args.scores else None
     names = _label_names(opened, labels)
-    if scores is not None and scores.ndim == 1:  # two classes: the score of the second against the first
-        scores, score_names = scores[:, None], names[-1:]
-    else:
-        score_names = names
+    numbers: dict[str, tuple[list[str], Any]] = {}  # what to write besides the labels: names of columns, and rows
+    if args.scores:
+        numbers["score"] = _by_name(opened.scores(table), names)
+    if args.proba:
+        numbers["probability"] = _by_name(opened.probabilities(table), names)
     if args.json:
         document: dict[str, Any] = {"labels" if labels.ndim == 2 else "classes": names, "predictions": labels}
-        if scores is not None:
-            document |= {"scores": scores, "scores_of": score_names}
+        for kind, (of, values) in numbers.items():
+            several = {"score": "scores", "probability": "probabilities"}[kind]
+            document |= {several: values, f"{several}_of": of}
         text = json.dumps(plain(document)) + "\n"
     else:
-        text = _as_csv(labels, names, scores, score_names)
+        text = _as_csv(labels, names, numbers)
     write_text(args.output, text)
     return 0
+
+
+def _by_name(values: Any, names: list[str]) -> tuple[list[str], Any]:
+    """Columns with their names; one column for two classes is the score of the second against the first."""
+    return (names[-1:], values[:, None]) if values.ndim == 1 else (names, values)
 
 
 def _label_names(opened: Any, labels: Any) -> list[str]:
@@ -58,15 +65,15 @@ def _label_names(opened: Any, labels: Any) -> list[str]:
     return [str(label) for label in opened.model.classes_.tolist()]
 
 
-def _as_csv(labels: Any, names: list[str], scores: Any, score_names: list[str]) -> str:
+def _as_csv(labels: Any, names: list[str], numbers: dict[str, tuple[list[str], Any]]) -> str:
     rows = labels.tolist() if labels.ndim == 2 else [[label] for label in labels.tolist()]
     header = names if labels.ndim == 2 else ["label"]
-    if scores is not None:
-        header = [*header, *(f"score {name}" for name in score_names)]
-        rows = [[*row, *map(repr, given)] for row, given in zip(rows, scores.tolist(), strict=True)]
+    for kind, (of, values) in numbers.items():
+        header = [*header, *(f"{kind} {name}" for name in of)]
+        rows = [[*row, *map(repr, given)] for row, given in zip(rows, values.tolist(), strict=True)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if labels.ndim == 2 or scores is not None:
+    if labels.ndim == 2 or numbers:
         writer.writerow(header)
     writer.writerows(rows)
     return out.getvalue()

@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="MODEL", help="model file to write, e.g. model.pm; - for standard output"
     )
     parser.add_argument("--test", metavar="DATA", help="file of the same layout to evaluate the machine on")
+    parser.add_argument("--proba", action="store_true", help="fit probabilities too, for predict --proba (probability=True)")
     parser.add_argument("--no-scale", action="store_true", help="leave the columns as they are")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="show the progress of the fit")

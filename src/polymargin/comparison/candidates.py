@@ -47,13 +47,26 @@ class Candidate:
 
 
 def default_candidates(
-    n_rows: int, n_classes: int, *, multilabel: bool = False, known_only: bool = False, random_state: int | None = 0
+    n_rows: int,
+    n_classes: int,
+    *,
+    multilabel: bool = False,
+    known_only: bool = False,
+    probabilities: bool = False,
+    random_state: int | None = 0,
 ) -> list[Candidate]:
-    """All machines that make sense for so many rows; `known_only`: the label matrix has -1 and unknown entries."""
+    """All machines that make sense for so many rows; `known_only`: the label matrix has -1 and unknown entries.
+
+    With `probabilities` those that have them, ours with ``probability=True``.
+    """
     ours = _our_machines(n_rows, multilabel, random_state)
     if multilabel:
         return ours + _multilabel_rivals(n_rows, random_state, KnownLabelsClassifier if known_only else OneVsRestClassifier)
-    return ours + _rivals(n_rows, n_classes, random_state)
+    if not probabilities:
+        return ours + _rivals(n_rows, n_classes, random_state)
+    for candidate in ours:
+        candidate.estimator.set_params(probability=True)
+    return ours + [rival for rival in _rivals(n_rows, n_classes, random_state) if hasattr(rival.estimator, "predict_proba")]
 
 
 def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> list[Candidate]:

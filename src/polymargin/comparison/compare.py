@@ -19,7 +19,7 @@ from polymargin.comparison.candidates import Candidate, default_candidates
 from polymargin.comparison.evaluation import Limits, Record, evaluate, folds, search
 from polymargin.comparison.plan import SCOUT_FROM, SCOUT_ROWS, Race, Task
 from polymargin.comparison.result import Comparison
-from polymargin.comparison.scoring import Scorer, metrics_of
+from polymargin.comparison.scoring import PROBABILITY_METRICS, Scorer, metrics_of
 from polymargin.estimators import CrammerSingerSVC
 
 Progress = Callable[[str, int, int, float], None]
@@ -54,7 +54,8 @@ def compare_machines(
     machines : sequence of Candidate, default=None
         Who takes part. None is :func:`default_candidates`.
     metric : str, default=None
-        What decides: "accuracy" (default), "balanced_accuracy" or "macro_f1"; for a label matrix "jaccard" (default),
+        What decides: "accuracy" (default), "balanced_accuracy" or "macro_f1"; "neg_log_loss" or "neg_brier_score" among
+        machines with probabilities (ours then have ``probability=True``); for a label matrix "jaccard" (default),
         "micro_f1", "macro_f1" or "subset_accuracy", and with -1 in it also "label_accuracy". All are reported.
     preprocessor : transformer, "auto" or None, default="auto"
         Fitted on each training part. "auto" standardises dense columns and scales sparse ones by their largest entry.
@@ -101,8 +102,9 @@ def compare_machines(
         validation.positive("budget", budget, "seconds, for example 60")
     seed = validation.seed_of(random_state)
     validation.flag("refit", refit)
-    candidates = list(machines) if machines is not None else candidates_for(X, y, random_state=seed)
+    candidates = list(machines) if machines is not None else candidates_for(X, y, metric=metric, random_state=seed)
     _check_names(candidates)
+    _check_probabilities(candidates, metric)
     if isinstance(preprocessor, str) and preprocessor == "auto":
         preprocessor = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
     splits = [split for repeat in range(repeats) for split in _splits(X, y, cv, seed + repeat)]
@@ -161,12 +163,12 @@ def compare_machines(
     return comparison
 
 
-def candidates_for(X: Any, y: Any, *, random_state: int | None = 0) -> list[Candidate]:
-    """The default candidates of this data."""
+def candidates_for(X: Any, y: Any, *, metric: str | None = None, random_state: int | None = 0) -> list[Candidate]:
+    """The default candidates of this data; with a metric of probabilities those that have them."""
     X, y, multilabel, known_only = _checked(X, y)
-    return default_candidates(
-        X.shape[0], n_classes_of(y), multilabel=multilabel, known_only=known_only, random_state=random_state
-    )
+    kind: dict[str, Any] = {"multilabel": multilabel, "known_only": known_only}
+    probabilities = metric in PROBABILITY_METRICS
+    return default_candidates(X.shape[0], n_classes_of(y), probabilities=probabilities, random_state=random_state, **kind)
 
 
 def _wake() -> None:
@@ -220,6 +222,15 @@ def _check_names(candidates: Sequence[Candidate]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"machines has the name {twice[0]!r} twice; names must differ.")
+
+
+def _check_probabilities(candidates: Sequence[Candidate], metric: str) -> None:
+    without = [candidate.name for candidate in candidates if not hasattr(candidate.estimator, "predict_proba")]
+    if metric in PROBABILITY_METRICS and without:
+        raise ValueError(
+            f"metric={metric!r} needs probabilities, which {without[0]!r} does not have; our machines have them with "
+            "probability=True, others inside sklearn.calibration.CalibratedClassifierCV."
+        )
 
 
 def _splits(X: Any, y: Any, cv: int, seed: int) -> list[Any]:

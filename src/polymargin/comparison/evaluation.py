@@ -35,7 +35,7 @@ class Record:
     machine : str
     split : int
     scores : dict of str to float
-        Metrics on the test part; higher is better but for "log_loss".
+        Metrics on the test part; higher is better.
     params : dict
         The parameters that were chosen inside the training part.
     fit_seconds, predict_seconds : float

@@ -15,6 +15,7 @@ from sklearn.utils._indexing import _safe_indexing
 from polymargin.comparison.candidates import Candidate
 from polymargin.comparison.evaluation import STEP, Record
 from polymargin.comparison.plan import AS_SLOW, AS_WORSE
+from polymargin.comparison.scoring import PROBABILITY_METRICS
 from polymargin.comparison.statistics import Difference, corrected_t_test, half_width, holm
 
 
@@ -97,7 +98,7 @@ class Comparison:
         Nothing here is measured time, so a comparison without a budget can be repeated.
         """
         records = [record for record in self._of(machine) if record.split in splits]
-        others = [name for name in records[0].scores if name not in (self.metric, "log_loss")]
+        others = [name for name in records[0].scores if name not in (self.metric, *PROBABILITY_METRICS)]
         # means of the same scores in another order may differ in the last bit
         means = [-round(_mean_of(records, name), 12) for name in (self.metric, *others)]
         return (*means, float(self._names.index(machine)))

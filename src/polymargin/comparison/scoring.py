@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
+from polymargin.calibration import measures
 from polymargin.metrics import known_label_score
 
 MULTICLASS_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
+PROBABILITY_METRICS = ("neg_log_loss", "neg_brier_score")  # of class labels, by machines with probabilities
 MULTILABEL_METRICS = ("jaccard", "micro_f1", "macro_f1", "subset_accuracy")
 KNOWN_LABELS_METRIC = "label_accuracy"  # for label matrices with -1
 
@@ -19,7 +21,7 @@ KNOWN_LABELS_METRIC = "label_accuracy"  # for label matrices with -1
 def metrics_of(multilabel: bool, known_only: bool = False) -> tuple[str, ...]:
     """Names of the metrics that may decide; the first is the default."""
     if not multilabel:
-        return MULTICLASS_METRICS
+        return (*MULTICLASS_METRICS, *PROBABILITY_METRICS)
     return (*MULTILABEL_METRICS, KNOWN_LABELS_METRIC) if known_only else MULTILABEL_METRICS
 
 
@@ -38,8 +40,9 @@ def score_all(
         "balanced_accuracy": metrics.recall_score(y, predicted, labels=labels, average="macro", zero_division=0.0),
         "macro_f1": metrics.f1_score(y, predicted, labels=labels, average="macro", zero_division=0.0),
     }
-    if probabilities is not None and np.isin(labels, classes).all():
-        scores["log_loss"] = metrics.log_loss(y, probabilities, labels=classes)
+    if probabilities is not None:
+        y, P = measures.checked_probabilities(y, probabilities, classes)
+        scores |= {"neg_log_loss": -measures.log_loss(y, P), "neg_brier_score": -measures.brier(y, P)}
     return scores
 
 
@@ -79,4 +82,6 @@ class Scorer:
         if time.time() > self.deadline:
             raise OutOfTime
         self.n_calls += 1
-        return score_all(y, estimator.predict(X), known_only=self.known_only)[self.metric]
+        if self.metric not in PROBABILITY_METRICS:
+            return score_all(y, estimator.predict(X), known_only=self.known_only)[self.metric]
+        return score_all(y, estimator.predict(X), estimator.predict_proba(X), estimator.classes_)[self.metric]

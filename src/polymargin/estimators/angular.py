@@ -16,7 +16,9 @@ from polymargin.penalties import Penalty
 from polymargin.penalties.angular import REGULARIZERS, AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
 from polymargin.solvers import Solution, solve
+from polymargin.solvers.models.angle_starts import Memory
 from polymargin.solvers.models.angles import AngularNotes
+from polymargin.solvers.models.row_space import look_at_rows
 
 
 @documented(
@@ -130,13 +132,22 @@ class AngularSVC(MarginClassifier):
                 f"regularizer={self.regularizer!r} is not valid: choose one of {', '.join(map(repr, REGULARIZERS))}."
             )
 
-    def _warm_start(self, problem: Problem) -> Any:
-        """What the last fit left; the solver checks that it belongs to the same rows."""
-        return vars(self).get("_warm")
+    def _start_from(self, last: Memory, problem: Problem) -> Memory:
+        """The solver checks that it belongs to the same rows."""
+        return last
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        if solution.notes is not None:
-            self._warm = solution.notes.memory
+    def _leftover(self, problem: Problem, solution: Solution) -> Memory | None:
+        return None if solution.notes is None else solution.notes.memory
+
+    def _leftover_of_part(self, last: Memory, kept: NDArray[np.bool_], part: Problem) -> Memory:
+        duals, classical = (None if found is None else found.part(kept) for found in (last.duals, last.classical.duals))
+        return last._replace(
+            fingerprint=look_at_rows(part).fingerprint,
+            y=part.y,
+            cost=last.cost[kept] * (1.0 + 1e-12),  # another problem: its Crammer-Singer machine is not that of all rows
+            duals=duals,
+            classical=last.classical._replace(duals=classical),
+        )
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)

@@ -18,10 +18,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
+from polymargin.calibration import ClassOutcomes, Outcomes
 from polymargin.certificate import Ledger
+from polymargin.estimators.fitting.out_of_fold import FoldFits, calibrated
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
 from polymargin.estimators.keywords import OwnKeywords
 from polymargin.estimators.onnx_hooks import OnnxHooks
+from polymargin.estimators.probabilities import CALIBRATION, Probabilities
 from polymargin.estimators.support import LinearSupport
 from polymargin.estimators.vectors import LinearVectors, dense64
 from polymargin.losses import ScoreLoss
@@ -45,6 +48,10 @@ class Warm(NamedTuple):
     cost: NDArray[np.float64]
     crawled: bool
     of: Any = None
+
+    def part(self, kept: NDArray[np.bool_]) -> Warm:
+        """For a fit of some of the rows to a coarser tolerance, where ascent need not crawl."""
+        return self._replace(duals=self.duals.part(kept), cost=self.cost[kept], crawled=False)
 
 
 _OF_ONE_FIT = (  # and of one kind of machine
@@ -82,9 +89,12 @@ class Common(TypedDict, total=False):
     verbose: int
     random_state: Any
     on_interrupt: str
+    probability: bool
 
 
-class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator):
+class MarginClassifier(
+    Probabilities, ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator
+):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -114,6 +124,7 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         verbose: int = 0,
         random_state: Any = None,
         on_interrupt: str = "raise",
+        probability: bool = False,
     ):
         self.C = C
         self.kernel = kernel
@@ -130,11 +141,13 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         self.verbose = verbose
         self.random_state = random_state
         self.on_interrupt = on_interrupt
+        self.probability = probability
 
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
+    _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
     _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 
     # ---- what a machine is ------------------------------------------------------------------------------------
@@ -184,6 +197,7 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         implicit = features is None
         problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         facts = targets.facts
+        outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs
         tol = solver_tolerance(self.tol, problem.X.dtype)
         ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
@@ -196,8 +210,9 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         }
         if mapping is None:
             solution = solve_near_zero(self._solve, problem, ledger, self._free_offsets, **settings)
+            facts |= self._calibrated(problem, solution, outcomes, None, settings)
             end = as_returned(problem, solution, self._representative(solution.machine.b), self.tol)
-            self.__dict__.update(facts)  # not before: an interrupted fit leaves the last machine whole
+            self._learn(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
             self.class_vectors_ = end.vectors
             self._store_support(problem, solution, kept)
@@ -206,9 +221,10 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
-            settings |= {"tol": self.tol, "representative": self._representative}
-            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings)
-            self.__dict__.update(facts)
+            ends: dict[str, Any] = {"tol": self.tol, "representative": self._representative}
+            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings, **ends)
+            facts |= self._calibrated(problem, solution, outcomes, mapping if implicit else None, settings)
+            self._learn(facts)
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, largest)
@@ -222,6 +238,7 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
+        validation.flag("probability", self.probability)
         validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
@@ -301,9 +318,13 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         )
 
     def _warm_start(self, problem: Problem) -> Any:
-        """The last fit's duals, scaled with the costs so that they stay feasible; None if they do not fit this data."""
-        last: Warm | None = vars(self).get("_warm")
-        if last is None or len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
+        """Where a fit starts that goes on from the last one; None if there is none, or it was of other data."""
+        last = vars(self).get("_warm")
+        return None if last is None else self._start_from(last, problem)
+
+    def _start_from(self, last: Any, problem: Problem) -> Any:
+        """The duals of an earlier fit, scaled with the costs so that they stay feasible; None if they are of other data."""
+        if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None
         duals = last.duals
         if (duals.classes == problem.y[duals.rows]).any() or duals.classes.max(initial=0) >= problem.n_classes:
@@ -312,10 +333,35 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         # where ascent crawled it would crawl again, unless the costs have fallen
         return Start(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        """Keeps what `_warm_start` needs in `_warm`, the one attribute that is neither saved nor left on a path."""
-        if solution.duals is not None:
-            self._warm = Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
+    def _leftover(self, problem: Problem, solution: Solution) -> Any:
+        """What `_start_from` needs of a fit; None if it left nothing to start from."""
+        if solution.duals is None:
+            return None
+        return Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
+
+    def _leftover_of_part(self, last: Any, kept: NDArray[np.bool_], part: Problem) -> Any:
+        """The same for a fit of some of the rows."""
+        return last.part(kept)
+
+    def _outcomes(self, targets: Targets) -> Outcomes:
+        """What probabilities are to agree with: classes, or label sets, and their weights."""
+        return ClassOutcomes(targets.y, targets.weight, len(targets.classes))
+
+    def _calibrated(
+        self, problem: Problem, solution: Solution, outcomes: Outcomes | None, kernel: KernelMap | None, settings: Any
+    ) -> dict[str, Any]:
+        """The scaling of scores to probabilities, as attributes by name; `kernel` if there is no map of its features."""
+        if outcomes is None or solution.certificate.status == "interrupted":
+            return {}
+        n_iter = solution.certificate.n_iter
+        fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
+        return calibrated(fits, outcomes, settings["seed"])
+
+    def _learn(self, facts: dict[str, Any]) -> None:
+        """Attributes by name; what an earlier fit knew of probabilities is forgotten."""
+        for name in CALIBRATION:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(facts)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         for name in _OF_ONE_FIT:
@@ -324,8 +370,8 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
         self.certificate_ = solution.certificate
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
-        if self.warm_start:
-            self._remember(problem, solution)
+        if self.warm_start and (last := self._leftover(problem, solution)) is not None:
+            self._warm = last  # the one attribute that is neither saved nor left on a path
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         """Offsets as they are reported: a constant added to all of them changes no margin."""
@@ -403,9 +449,12 @@ class MarginClassifier(ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks,
             return np.asarray(X[:, self.support_] @ vectors.T) + offsets
         mapping, X = self._kernel_map(), _canonical(X)  # kernels read the entries of sparse rows one by one
         mapping.gamma_ = self._gamma  # "scale" was resolved on the training rows
-        return _in_blocks(
-            lambda block: mapping.kernel_rows(block, self.support_vectors_) @ vectors.T + offsets, X, len(self.support_)
-        )
+        return self._kernel_scores(mapping, X, self.support_vectors_, vectors, offsets)
+
+    @staticmethod
+    def _kernel_scores(mapping: KernelMap, X: Any, support: Any, vectors: Any, offsets: Any) -> NDArray[Any]:
+        """Scores of rows by coefficients of support rows, few kernel values at a time."""
+        return _in_blocks(lambda block: mapping.kernel_rows(block, support) @ vectors.T + offsets, X, support.shape[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the highest score, ties to the lower class."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin import validation
-from polymargin.estimators.base import Common, MarginClassifier
+from polymargin.estimators.base import Common, MarginClassifier, Warm
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.losses import CrammerSingerHinge, ScoreLoss
@@ -131,17 +131,16 @@ class LpNormSVC(MarginClassifier):
             self._fitting.update(p_=best, p_candidates_=np.array([*scores]), p_scores_=np.array([*scores.values()]))
         return super()._problem(X, y, weight, n_classes)
 
-    def _warm_start(self, problem: Problem) -> Start | None:
-        start = super()._warm_start(problem)
-        if start is None or self._warm.of[0] != self.loss:  # the duals of one loss need not be feasible for another
+    def _start_from(self, last: Warm, problem: Problem) -> Start | None:
+        start: Start | None = super()._start_from(last, problem)
+        if start is None or last.of[0] != self.loss:  # the duals of one loss need not be feasible for another
             return None
         scales = problem.penalty.class_scales
-        return start._replace(scales=None if scales is None else scales.of_norms(self._warm.of[1]))
+        return start._replace(scales=None if scales is None else scales.of_norms(last.of[1]))
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        super()._remember(problem, solution)
-        if "_warm" in vars(self):
-            self._warm = self._warm._replace(of=(self.loss, class_norms(solution.machine.W)))
+    def _leftover(self, problem: Problem, solution: Solution) -> Warm | None:
+        last: Warm | None = super()._leftover(problem, solution)
+        return None if last is None else last._replace(of=(self.loss, class_norms(solution.machine.W)))
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         super()._store(problem, solution, offsets)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from polymargin import validation
 from polymargin.estimators.base import Common, MarginClassifier
@@ -22,13 +21,17 @@ LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": P
 LARGEST_P = 1000  # of finite ones
 
 
-def _has_probabilities(machine: M3SVC) -> bool:
-    if machine._softmax is not None:
-        return True
-    raise AttributeError(
-        f"predict_proba needs loss='logistic' or loss='softmax', not loss={machine.loss!r}; "
-        "sklearn.calibration.CalibratedClassifierCV gives probabilities for any loss."
-    )
+class WarmPairs(NamedTuple):
+    """What a fit leaves to the next: the machine, the multipliers of its pairs if there are such, and the costs."""
+
+    W: NDArray[np.float64]
+    b: NDArray[np.float64]
+    A: NDArray[np.float64] | None
+    cost: NDArray[np.float64]
+
+    def part(self, kept: NDArray[np.bool_]) -> WarmPairs:
+        """For a fit of some of the rows."""
+        return self._replace(A=None if self.A is None else self.A[kept], cost=self.cost[kept])
 
 
 @documented(fit_intercept="Whether the classes have offsets b. They are penalised by epsilon alone.")
@@ -166,42 +169,23 @@ class M3SVC(MarginClassifier):
 
     # ---- how it is solved ---------------------------------------------------------------------------------------
 
-    def _warm_start(self, problem: Problem) -> Any:
+    def _start_from(self, last: WarmPairs, problem: Problem) -> Start | None:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
-        last = vars(self).get("_warm")
-        if last is None or last["W"].shape != (problem.n_features, problem.n_classes):
+        W, b, A, cost = last
+        if W.shape != (problem.n_features, problem.n_classes):
             return None
         if problem.loss.smooth:
-            return Start(NO_DUALS, last["b"] if problem.fit_intercept else np.zeros(problem.n_classes), W=last["W"])
-        A, cost = last.get("A"), last["cost"]
+            return Start(NO_DUALS, b if problem.fit_intercept else np.zeros(problem.n_classes), W=W)
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
-        return Start(sparse_duals(A * (problem.cost / cost)[:, None]), last["b"], W=last["W"])
+        return Start(sparse_duals(A * (problem.cost / cost)[:, None]), b, W=W)
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        W, b = solution.machine.W, solution.machine.b
-        self._warm = {"W": W, "b": b, "A": solution.notes, "cost": problem.cost}
+    def _leftover(self, problem: Problem, solution: Solution) -> WarmPairs:
+        return WarmPairs(solution.machine.W, solution.machine.b, solution.notes, problem.cost)
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 
     @property
-    def _softmax(self) -> Any:
-        return (1.0, 0.0) if self.loss in ("logistic", "softmax") else None
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities, the softmax of the scores: for loss="logistic" and loss="softmax" only.
-
-        The population minimiser of both losses has scores ``log p_k + const``. A hinge has no probabilities; wrap it in
-        :class:`sklearn.calibration.CalibratedClassifierCV`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        from polymargin.losses.pairwise import softmax
-
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return softmax(scores)
+    def _has_own_probabilities(self) -> bool:
+        """The population minimiser of both smooth losses has scores ``log p_k + const``."""
+        return isinstance(self.loss, str) and self.loss in ("logistic", "softmax")

@@ -155,16 +155,16 @@ class MarginDistributionSVC(MarginClassifier):
             self.objective_history_[-1] = self.objective_
         self.last_decrease_ = solution.last_change
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        super()._remember(problem, solution)
-        if "_warm" in vars(self):
-            scores = _mean_row(problem.X) @ solution.machine.W + solution.machine.b
-            self._warm = self._warm._replace(of=(self.relaxation, scores))
+    def _leftover(self, problem: Problem, solution: Solution) -> Warm | None:
+        last: Warm | None = super()._leftover(problem, solution)
+        if last is None:
+            return None
+        scores = _mean_row(problem.X) @ solution.machine.W + solution.machine.b
+        return last._replace(of=(self.relaxation, scores))
 
-    def _warm_start(self, problem: Problem) -> Start | None:
+    def _start_from(self, last: Warm, problem: Problem) -> Start | None:
         """The last fit's signed duals as they are: with squared losses they are feasible for any C, theta and mu."""
-        last: Warm | None = vars(self).get("_warm")
-        if last is None or last.of[0] != self.relaxation:
+        if last.of[0] != self.relaxation:
             return None
         if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None

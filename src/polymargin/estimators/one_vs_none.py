@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
+from polymargin.calibration import ClassOutcomes, LabelOutcomes, Outcomes
 from polymargin.certificate import Ledger
 from polymargin.estimators.base import MarginClassifier, Targets
 from polymargin.estimators.docs import documented
@@ -22,6 +23,20 @@ from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
 from polymargin.solvers import Solution, SparseDuals, Start, solve_labels
 
 _DEFAULT_ALPHA = 0.5
+
+
+class WarmLabels(NamedTuple):
+    """What a fit leaves to the next: pairs, their duals, offsets and costs."""
+
+    y: Pairs
+    values: NDArray[np.float64]
+    b: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+    def part(self, kept: NDArray[np.bool_]) -> WarmLabels:
+        """For a fit of some of the rows."""
+        entries = self.y.entries(kept)
+        return WarmLabels(self.y.part(kept), self.values[entries], self.b, self.cost[entries])
 
 
 @documented(
@@ -102,6 +117,7 @@ class OneVsNoneSVC(MarginClassifier):
 
     _trivial_machine = "has W = 0 and ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"alpha": (0.0, 0.5)}
+    _coarse = 1e-2  # nothing but the penalty ties its classes to each other: their scores settle late
     _compares_kernel = True
 
     def __init__(
@@ -127,6 +143,7 @@ class OneVsNoneSVC(MarginClassifier):
         verbose: int = 0,
         random_state: Any = None,
         on_interrupt: str = "raise",
+        probability: bool = False,
     ):
         self.C = C
         self.alpha = alpha
@@ -148,6 +165,7 @@ class OneVsNoneSVC(MarginClassifier):
         self.verbose = verbose
         self.random_state = random_state
         self.on_interrupt = on_interrupt
+        self.probability = probability
 
     # ---- what the machine is ----------------------------------------------------------------------------------------
 
@@ -259,7 +277,8 @@ class OneVsNoneSVC(MarginClassifier):
         seed = validation.seed_of(self.random_state)
 
         def fit(rows: Any, Y: Any, row_weight: NDArray[np.float64], columns: NDArray[np.intp]) -> OneVsNoneSVC:
-            machine = clone(self).set_params(threshold=1.0, warm_start=False, verbose=0, random_state=seed)
+            plain: dict[str, Any] = {"threshold": 1.0, "warm_start": False, "verbose": 0, "probability": False}
+            machine = clone(self).set_params(random_state=seed, **plain)
             if isinstance(self.class_weight, dict):
                 own = {k: self.class_weight[int(old)] for k, old in enumerate(columns) if int(old) in self.class_weight}
                 machine.set_params(class_weight=own)
@@ -272,20 +291,30 @@ class OneVsNoneSVC(MarginClassifier):
 
     # ---- storing ----------------------------------------------------------------------------------------------------
 
-    def _warm_start(self, problem: LabelProblem) -> Start | None:  # type: ignore[override]
-        last: Any = vars(self).get("_warm")
-        if last is None:
+    def _start_from(self, last: WarmLabels, problem: LabelProblem) -> Start | None:  # type: ignore[override]
+        pairs = ((getattr(y, name) for y in (last.y, problem.y)) for name in ("starts", "labels", "signs"))
+        if not all(np.array_equal(*both) for both in pairs) or len(last.b) != problem.n_classes:
             return None
-        y, values, b, cost = last
-        same = all(np.array_equal(getattr(y, name), getattr(problem.y, name)) for name in ("starts", "labels", "signs"))
-        if not same or len(b) != problem.n_classes:
-            return None
-        duals = SparseDuals(problem.y.starts, problem.y.labels, values * (problem.cost / cost))
-        return Start(duals, b)
+        duals = SparseDuals(problem.y.starts, problem.y.labels, last.values * (problem.cost / last.cost))
+        return Start(duals, last.b)
 
-    def _remember(self, problem: LabelProblem, solution: Solution) -> None:  # type: ignore[override]
-        if solution.duals is not None:  # all solvers have them, unless they are interrupted
-            self._warm = (problem.y, solution.duals.values, solution.start_b, problem.cost)
+    def _leftover(self, problem: LabelProblem, solution: Solution) -> WarmLabels | None:  # type: ignore[override]
+        if solution.duals is None:  # all solvers have them, unless they are interrupted
+            return None
+        return WarmLabels(problem.y, solution.duals.values, solution.start_b, problem.cost)
+
+    def _outcomes(self, targets: Targets) -> Outcomes:
+        pairs: Pairs = targets.y  # type: ignore[assignment]
+        if targets.facts["_label_type"] is None:
+            return ClassOutcomes(pairs.labels, targets.weight, len(targets.classes))
+        signs = np.zeros((len(targets.sample_weight), len(targets.classes)), dtype=np.int8)
+        rows = np.repeat(np.arange(len(signs)), np.diff(pairs.starts))
+        signs[rows, pairs.labels] = pairs.signs
+        if not (signs < 0).any():  # as everywhere where label sets are judged
+            signs[signs == 0] = -1
+        per_label = np.ones(signs.shape[1])
+        per_label[pairs.labels] = targets.weight / targets.sample_weight[rows]
+        return LabelOutcomes(signs, np.outer(targets.sample_weight, per_label))
 
     @property
     def _free_offsets(self) -> bool:
@@ -323,6 +352,10 @@ class OneVsNoneSVC(MarginClassifier):
         """For each class its own rows with a score of at most 1 (to tolerance)."""
         self._fitted("_support_rows", "support_by_class_")
         return np.split(self._support_rows, self._support_ends[:-1])
+
+    @property
+    def _outcome_kind(self) -> type[ClassOutcomes] | type[LabelOutcomes]:
+        return ClassOutcomes if self._label_type is None else LabelOutcomes
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ from typing import Any
 class OnnxHooks:
     """The three methods of skl2onnx's protocol; see :func:`polymargin.to_onnx`."""
 
-    _softmax: Any = None  # (temperature, biases) of a machine with probabilities softmax(S / temperature + biases)
-
     def onnx_parser(self) -> Any:
         """The function that declares the outputs: labels, scores, and probabilities if there are any."""
         from polymargin.export.onnx import parser_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Unpack
 
 from polymargin import validation
-from polymargin.estimators.base import Common, MarginClassifier, Targets
+from polymargin.estimators.base import Common, MarginClassifier, Targets, Warm
 from polymargin.estimators.docs import documented
 from polymargin.losses import ScoreLoss, TopKHinge
 from polymargin.penalties import Penalty, SquaredNorm
@@ -84,15 +84,14 @@ class TopKSVC(MarginClassifier):
     def _penalty(self) -> Penalty:
         return SquaredNorm()
 
-    def _warm_start(self, problem: Problem) -> Start | None:
+    def _start_from(self, last: Warm, problem: Problem) -> Start | None:
         """Duals of another k need not be feasible."""
-        start: Start | None = super()._warm_start(problem)
-        return start if start is not None and self._warm.of == self.k else None
+        start: Start | None = super()._start_from(last, problem)
+        return start if last.of == self.k else None
 
-    def _remember(self, problem: Problem, solution: Solution) -> None:
-        super()._remember(problem, solution)
-        if "_warm" in vars(self):
-            self._warm = self._warm._replace(of=self.k)
+    def _leftover(self, problem: Problem, solution: Solution) -> Warm | None:
+        last: Warm | None = super()._leftover(problem, solution)
+        return None if last is None else last._replace(of=self.k)
 
     def _advice_if_trivial(self) -> str:
         collapse = "WestonWatkinsSVC, whose loss does not collapse when no class has half of the weight"

@@ -64,9 +64,10 @@ def outputs_of(machine: Any, rows: Any) -> list[Output]:
     shape: tuple[int | None, ...] = (None, width) if _has_columns(machine) else (None,)
     scores = Output("scores", _score_type(machine, rows), shape)
     if machine._label_cut is not None:
-        return [Output("label", _label_type(machine), shape), scores]
-    found = [Output("label", _label_array(machine).dtype, (None,)), scores]
-    if machine._softmax is not None:
+        found = [Output("label", _label_type(machine), shape), scores]
+    else:
+        found = [Output("label", _label_array(machine).dtype, (None,)), scores]
+    if machine._scaling is not None:
         found.append(Output("probabilities", scores.dtype, (None, width)))
     return found
 
@@ -80,13 +81,9 @@ def build(machine: Any, rows: Any, X: str, results: list[str], unique: Callable[
     scores = graph.add("Reshape" if flat else "Identity", columns, *flat, output=results[1])
     if machine._label_cut is not None:
         _label_sets(graph, machine, scores, kind, results[0])
-        return graph
-    if flat:
-        winners = graph.cast(graph.add("Greater", scores, np.zeros((), kind)), np.int64)
     else:
-        winners = graph.add("ArgMax", scores, axis=1, keepdims=0)
-    graph.add("Gather", _label_array(machine), winners, output=results[0])
-    if machine._softmax is not None:
+        _winners(graph, machine, scores, kind, results[0])
+    if machine._scaling is not None:
         _probabilities(graph, machine, columns, kind, results[2])
     return graph
 
@@ -176,6 +173,15 @@ _KERNELS: dict[Any, Callable[[Graph, Any, str], str]] = {
 # ---- from scores to answers ---------------------------------------------------------------------------------------------
 
 
+def _winners(graph: Graph, machine: Any, scores: str, kind: Any, result: str) -> None:
+    """The class of the highest score; of two classes there is the difference of their scores."""
+    if _has_columns(machine):
+        winners = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    else:
+        winners = graph.cast(graph.add("Greater", scores, np.zeros((), kind)), np.int64)
+    graph.add("Gather", _label_array(machine), winners, output=result)
+
+
 def _label_array(machine: Any) -> NDArray[Any]:
     """The classes in a type that ONNX has: whole numbers, floats, booleans or strings."""
     classes = np.asarray(machine.classes_)
@@ -206,10 +212,16 @@ def _label_sets(graph: Graph, machine: Any, scores: str, kind: Any, result: str)
 
 
 def _probabilities(graph: Graph, machine: Any, columns: str, kind: Any, result: str) -> None:
-    """``softmax(S / temperature + biases)``; one score for two classes is the second's, the first's is 0."""
-    temperature, biases = machine._softmax
+    """As `predict_proba` has them; one score for two classes is the second's, the first's is 0."""
+    scaling, c = machine._scaling, len(machine.classes_)
     if not _has_columns(machine):
         columns = graph.add("Mul", columns, np.array([[0.0, 1.0]], dtype=kind))
-    scaled = graph.add("Div", columns, np.array(temperature, dtype=kind))
-    shifted = graph.add("Add", scaled, np.broadcast_to(biases, (len(machine.classes_),)).astype(kind))
-    graph.add("Softmax", shifted, output=result, axis=1)
+    if scaling.mixing is not None:
+        columns = graph.add("MatMul", columns, scaling.mixing.astype(kind))
+    scaled = graph.add("Mul", columns, np.array(scaling.slope, dtype=kind))
+    shifted = graph.add("Add", scaled, scaling.biases.astype(kind))
+    if machine._label_cut is not None:
+        graph.add("Sigmoid", shifted, output=result)
+        return
+    shares = graph.add("Mul", graph.add("Softmax", shifted, axis=1), np.array(1.0 - scaling.lapse, dtype=kind))
+    graph.add("Add", shares, np.array(scaling.lapse / c, dtype=kind), output=result)

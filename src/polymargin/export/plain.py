@@ -4,7 +4,8 @@
      "features": names or null, "classes": [...], "class_vectors": [[...], ...], "class_offsets": [...],
      "missing": numbers that stand for missing ones, or null,
      "label_cut": null, or the score(s) from which a row has a label,
-     "softmax": null, or {"temperature": ..., "biases": [...]}}
+     "probabilities": null, or {"of": "classes" or "labels", "slope": ..., "biases": [...],
+                                "mixing": matrix or null, "lapse": ...}}
 
 Scores are ``class_vectors x + class_offsets``. Steps of a pipeline before the machine that scale columns are multiplied into
 the vectors, so x is a row as it comes.
@@ -74,11 +75,22 @@ def to_json(model: Any) -> str:
 
 def _answers(view: View) -> dict[str, Any]:
     """How scores become labels and probabilities."""
-    cut, softmax = (getattr(view.estimator, name, None) for name in ("_label_cut", "_softmax"))
-    if softmax is not None:
-        biases = np.broadcast_to(np.asarray(softmax[1], dtype=np.float64), (view.n_classes,))
-        softmax = {"temperature": float(softmax[0]), "biases": biases.tolist()}
-    return {"label_cut": None if cut is None else np.asarray(cut).tolist(), "softmax": softmax}
+    cut, scaling = (getattr(view.estimator, name, None) for name in ("_label_cut", "_scaling"))
+    return {
+        "label_cut": None if cut is None else np.asarray(cut).tolist(),
+        "probabilities": None if scaling is None else _scaled(scaling, "classes" if cut is None else "labels"),
+    }
+
+
+def _scaled(scaling: Any, of: str) -> dict[str, Any]:
+    """``Z = slope * S mixing + biases``; of labels sigmoid(Z), of c classes ``(1 - lapse) softmax(Z) + lapse / c``."""
+    return {
+        "of": of,
+        "slope": float(scaling.slope),
+        "biases": scaling.biases.tolist(),
+        "mixing": None if scaling.mixing is None else scaling.mixing.tolist(),
+        "lapse": float(scaling.lapse),
+    }
 
 
 def _names(view: View) -> list[str] | None:

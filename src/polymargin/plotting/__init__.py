@@ -6,6 +6,7 @@ matplotlib is loaded when something is drawn, not before: ``pip install "polymar
 from polymargin.plotting.curves import ConvergenceDisplay, RegularizationPathDisplay
 from polymargin.plotting.distributions import ClassAccuracyDisplay, MarginDistributionDisplay
 from polymargin.plotting.heatmaps import AngleDisplay, PairwiseMarginDisplay
+from polymargin.plotting.probabilities import ReliabilityDisplay, RiskCoverageDisplay
 
 __all__ = [
     "AngleDisplay",
@@ -14,4 +15,6 @@ __all__ = [
     "MarginDistributionDisplay",
     "PairwiseMarginDisplay",
     "RegularizationPathDisplay",
+    "ReliabilityDisplay",
+    "RiskCoverageDisplay",
 ]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
+from polymargin.folds import stratified_folds
 from polymargin.penalties import BlockNorm
 from polymargin.problem import Problem
 from polymargin.solvers import Machine, Solution, Start
@@ -26,7 +26,7 @@ def cross_validated_p(
     problem: Problem, solve: Callable[..., Solution], tol: float, max_iter: int, seed: int, n_threads: int
 ) -> dict[float, float]:
     """Weighted accuracy of every candidate on the rows left out."""
-    folds = stratified_folds(problem.y, seed)
+    folds = stratified_folds(problem.y, _FOLDS, seed)
     right = dict.fromkeys(CANDIDATES, 0.0)
     for fold in range(_FOLDS):
         left_out = folds == fold
@@ -56,14 +56,3 @@ def _machines(
         if solution.duals is not None:
             start = Start(solution.duals, solution.start_b, solution.scales)
 
-
-def stratified_folds(y: NDArray[np.int32], seed: int) -> NDArray[np.int64]:
-    """The fold of each row: every class is dealt out evenly. The only row of a class is in no fold, -1."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    counts = np.bincount(y)
-    first = np.cumsum(counts) - counts
-    place = np.arange(len(y)) - first[y[order]]
-    folds = np.empty(len(y), dtype=np.int64)
-    folds[order] = np.where(counts[y[order]] == 1, -1, (place + y[order]) % _FOLDS)
-    return folds

@@ -1,0 +1,247 @@
+"""The scaling of scores that makes their probabilities likely.
+
+Classes: ``p = (1 - lapse) softmax(Z) + lapse / c``. Labels: ``p_k = sigmoid(z_k)``. With scores S of rows left out,
+
+    Z = a (S + S D) + beta
+
+One slope a = 1 / temperature for all classes; biases beta and the mixing D of scores only if they pay. All is convex in the
+scaled scores:
+
+- slope and biases by Newton's method on ``sum_i v_i NLL_i + 1/2 |gamma|^2``, ``beta = B gamma`` with one of few matrices B
+  (none, a common bias, one bias a class), weights v of mean 1. Targets are smoothed by one pseudo-row in all, so that a
+  finite slope is best even where all rows are right. The ridge is a prior of log odds about 1, felt by classes of few rows.
+- D (and beta) by L-BFGS, with a prior of standard deviation 0.1 on the entries of D (matrix scaling; Guo et al. 2017, Kull
+  et al. 2019). It repairs what a machine's scores confuse.
+- without D: the lapse, the share of rows about which scores say nothing (odd rows, wrong labels), with the slope that goes
+  with it.
+
+What is added to the slope is decided by the likelihood of rows that had no part in fitting it (`fit_scaling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from polymargin.folds import Folds
+
+Array = NDArray[np.float64]
+
+_STEPS = 100  # of Newton's method; ten are usual
+_ENOUGH = 1e-5  # relative decrease promised by a step that is not worth it
+_FIRST = 500  # rows that find the slope to start from
+_PARTS = 3  # of the rows, to choose what pays
+_MOST_WORK = 2e9  # n c^2 up to which biases, and
+_MOST_MIXING = 5e6  # up to which mixing is considered, with
+_ROWS_TO_MIX = 1500, 5  # rows at least, and for each entry of D
+_PRIOR = 100.0  # inverse variance of the entries of D
+_FLATTEST = 1e-9  # slope, relative to the spread of the scores: below, they say nothing
+
+
+class Scaling(NamedTuple):
+    """Slope a, biases, the mixing I + D (None is I) and the lapse."""
+
+    slope: float
+    biases: Array
+    mixing: Array | None = None
+    lapse: float = 0.0
+
+    def apply(self, S: NDArray[Any]) -> NDArray[Any]:
+        """Scaled scores, in the precision of S."""
+        mixed = S if self.mixing is None else S @ self.mixing.astype(S.dtype)
+        return np.asarray(mixed * S.dtype.type(self.slope) + self.biases.astype(S.dtype))
+
+
+class Terms(NamedTuple):
+    """The negative log likelihood of scaled scores: value, gradient in the scores, and probabilities."""
+
+    value: float
+    gradient: Array  # (n, c), weighted
+    P: Array  # (n, c)
+
+
+class Likelihood(Protocol):
+    """What happened, as far as scalings are judged by it."""
+
+    @property
+    def weight(self) -> Array:
+        """Of the rows, or of all entries."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether scores of several classes may tell about one."""
+
+    @property
+    def lapses(self) -> bool:
+        """Whether a row may belong to any class, whatever its scores are."""
+
+    def bases(self) -> list[Array]:
+        """The matrices B to choose among, from the simplest."""
+
+    def terms(self, Z: Array) -> Terms:
+        """Of scaled scores."""
+
+    def curvature(self, P: Array, S: Array, B: Array) -> Array:
+        """The Hessian of the value in (a, gamma)."""
+
+    def losses(self, Z: Array) -> Array:
+        """Negative log likelihood of each row, weighted, without smoothing."""
+
+    def part(self, rows: NDArray[Any]) -> Likelihood:
+        """Of some rows."""
+
+    def folds(self, n_folds: int, seed: int) -> Folds:
+        """Rows that are left out together."""
+
+
+Fit = Callable[[Array, Likelihood, Scaling], Scaling]
+
+
+def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
+    """The scaling of these scores: a slope, and what pays beside it by the likelihood of rows left out."""
+    c = S.shape[1]
+    plain = newton(S, outcomes, outcomes.bases()[0], _first_slope(S, outcomes))
+    best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
+    for fit in _richer(len(S), c, outcomes):
+        losses = _left_out_losses(S, outcomes, fit, plain, seed)
+        if _pays(at_stake - losses, sure=fit is with_mixing):
+            best, at_stake = fit(S, outcomes, plain), losses
+    return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
+
+
+def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
+    """What may be fitted beside the slope, as far as rows and time allow."""
+    found: list[Fit] = [with_biases] if n * c**2 <= _MOST_WORK else []
+    fewest, an_entry = _ROWS_TO_MIX
+    mixes = outcomes.mixes and c > 2 and n * c**2 <= _MOST_MIXING and n >= max(fewest, an_entry * c**2)
+    return [*found, with_mixing] if mixes else found
+
+
+def _pays(gains: Array, sure: bool) -> bool:
+    """Whether the rows gain in sum, by more than the standard error if one is to be sure."""
+    return float(gains.sum()) > (float(gains.std() * np.sqrt(len(gains))) if sure else 0.0)
+
+
+def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, seed: int) -> Array:
+    """The loss of every row by a scaling of others."""
+    folds, found = outcomes.folds(_PARTS, seed), outcomes.losses(start.apply(S))
+    for fold in range(_PARTS):
+        out = folds == fold
+        if out.any():
+            scaling = fit(S[~out], outcomes.part(~out), start)
+            found[out] = outcomes.part(out).losses(scaling.apply(S[out]))
+    return found
+
+
+# ---- slope and biases ---------------------------------------------------------------------------------------------------
+
+
+def _first_slope(S: Array, outcomes: Likelihood) -> Scaling | None:
+    """By some of the rows, where there are many."""
+    if len(S) < 4 * _FIRST:
+        return None
+    some = np.arange(0, len(S), len(S) // _FIRST)
+    return newton(S[some], outcomes.part(some), outcomes.bases()[0], None)
+
+
+def with_biases(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
+    """Slope and one bias a class."""
+    return newton(S, outcomes, outcomes.bases()[-1], start)
+
+
+def newton(S: Array, outcomes: Likelihood, B: Array, start: Scaling | None = None) -> Scaling:
+    """The best slope, and biases in the span of B."""
+    spread = float(S.std())
+    if not spread > 0.0:
+        return Scaling(1.0, np.zeros(S.shape[1]))
+    x = np.zeros(1 + B.shape[1])
+    x[0] = 1.0 / spread if start is None else start.slope
+    if start is not None and B.shape[1]:
+        x[1:] = np.linalg.lstsq(B, start.biases, rcond=None)[0]
+    now = _at(x, S, outcomes, B)
+    for _ in range(_STEPS):
+        gradient = np.append(np.einsum("ik,ik->", now.gradient, S), B.T @ now.gradient.sum(axis=0) + x[1:])
+        H = outcomes.curvature(now.P, S, B)
+        H[np.arange(1, len(x)), np.arange(1, len(x))] += 1.0
+        step = np.linalg.lstsq(H, -gradient, rcond=None)[0]
+        promise = -float(gradient @ step)
+        if not promise > _ENOUGH * abs(now.value):
+            break
+        found = _descended(x, step, promise, now.value, S, outcomes, B)
+        if found is None:
+            break
+        x, now = found
+    return Scaling(max(float(x[0]), _FLATTEST / spread), B @ x[1:])
+
+
+def _at(x: Array, S: Array, outcomes: Likelihood, B: Array) -> Terms:
+    terms = outcomes.terms(x[0] * S + B @ x[1:])
+    return terms._replace(value=terms.value + 0.5 * float(x[1:] @ x[1:]))
+
+
+def _descended(
+    x: Array, step: Array, promise: float, value: float, S: Array, outcomes: Likelihood, B: Array
+) -> tuple[Array, Terms] | None:
+    """Halves the step until it keeps some of its promise; the slope stays positive."""
+    t = 1.0 if x[0] + step[0] > 0.0 else -0.9 * x[0] / step[0]
+    for _ in range(30):
+        there = _at(x + t * step, S, outcomes, B)
+        if there.value <= value - 1e-4 * t * promise:
+            return x + t * step, there
+        t *= 0.5
+    return None
+
+
+# ---- mixing -------------------------------------------------------------------------------------------------------------
+
+
+def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
+    """The same slope with the best D and biases."""
+    c, Z = S.shape[1], start.slope * S
+    prior = np.full((c + 1, 1), _PRIOR)
+    prior[-1] = 1.0
+
+    def value(x: Array) -> tuple[float, Array]:
+        E = x.reshape(c + 1, c)
+        terms = outcomes.terms(Z + Z @ E[:-1] + E[-1])
+        gradient = np.vstack([Z.T @ terms.gradient, terms.gradient.sum(axis=0)]) + prior * E
+        return terms.value + 0.5 * float((prior * E * E).sum()), gradient.ravel()
+
+    settings = {"ftol": _ENOUGH, "maxiter": 100}
+    E = minimize(value, np.zeros(c * (c + 1)), jac=True, method="L-BFGS-B", options=settings).x.reshape(c + 1, c)
+    return start._replace(biases=E[-1].copy(), mixing=np.eye(c) + E[:-1])
+
+
+# ---- lapse --------------------------------------------------------------------------------------------------------------
+
+
+def with_lapse(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
+    """The lapse, and how much sharper the scores are to be beside it: the best of all pairs."""
+    Z, c = start.apply(S), S.shape[1]
+
+    def profile(log_factor: float) -> tuple[float, float]:
+        own = np.exp(-outcomes.losses(np.exp(log_factor) * Z) / outcomes.weight)
+        return _best_lapse(own, 1.0 / c, outcomes.weight)
+
+    found = minimize_scalar(lambda x: profile(x)[0], bounds=(0.0, 1.5), method="bounded", options={"xatol": 2e-2})
+    value, lapse = profile(found.x)
+    if not value < profile(0.0)[0] or lapse == 0.0:
+        return start
+    factor = float(np.exp(found.x))
+    return start._replace(slope=factor * start.slope, biases=factor * start.biases, lapse=lapse)
+
+
+def _best_lapse(own: Array, chance: float, weight: Array) -> tuple[float, float]:
+    """The negative log likelihood of probabilities ``own`` beside the best lapse, and that lapse: bisection on its slope."""
+    change = chance - own
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        lapse = 0.5 * (low + high)
+        rises = float(weight @ (change / np.maximum(own + lapse * change, 1e-300))) > 0.0
+        low, high = (lapse, high) if rises else (low, lapse)
+    lapse = 0.0 if high < 1e-8 else 0.5 * (low + high)
+    return -float(weight @ np.log(np.maximum(own + lapse * change, 1e-300))), lapse

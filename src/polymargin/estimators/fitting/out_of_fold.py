@@ -1,0 +1,118 @@
+"""Scores of rows by machines that have not seen them, for little more than the fit that is there already.
+
+Each fold's machine starts from the duals of the whole fit, less those of the rows left out, and is solved coarsely: how
+scores are read as probabilities hardly depends on the last digits of the machine. With many rows not all folds are needed.
+Kernel machines share the map of the whole fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.calibration import Outcomes, fit_scaling
+from polymargin.certificate import Ledger
+from polymargin.estimators.fitting.returned import solve_near_zero
+from polymargin.estimators.probabilities import CALIBRATION
+from polymargin.folds import NEVER
+
+if TYPE_CHECKING:
+    from polymargin.estimators.base import MarginClassifier
+    from polymargin.features import KernelMap
+
+FEW, MANY = 3, 5  # folds: few where all rows are needed
+ENOUGH = 1800  # rows with scores: a few numbers are fitted to them
+ENOUGH_KERNEL = 1000  # where each fold computes its kernel rows anew
+FINER = 1e-2  # relative gap of machines of fewer rows
+SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
+FEWEST = 50  # and so many in any case
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class FoldFits:
+    """Fits of parts of a problem that was solved: `leftover` is what its fit left to start from.
+
+    `kernel` is that of a problem without features, which was solved by the kernel dual.
+    """
+
+    machine: MarginClassifier
+    problem: Any
+    leftover: Any
+    kernel: KernelMap | None
+    settings: dict[str, Any]
+    n_iter: int  # of the whole fit
+
+    def scores(self, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
+        """Scores of these rows by a machine of the others, and whether its fit was interrupted."""
+        part = self.problem.part(~left_out)
+        start = None
+        if self.leftover is not None:
+            start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
+        ledger = Ledger(max(self.machine.tol, self._gap), rounding=part.rounding_at)
+        ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
+        settings = {**self.settings, "start": start}
+        if start is not None:
+            settings["max_iter"] = min(settings["max_iter"], max(FEWEST, int(SHORT * self.n_iter)))
+        rows = self.problem.X[left_out]
+        if self.kernel is not None:
+            return self._by_kernel_dual(part, ledger, rows, settings)
+        free = self.machine._free_offsets
+        found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
+        scores = np.asarray(rows @ found.machine.W, dtype=np.float64) + found.machine.b
+        return scores, found.certificate.status == "interrupted"
+
+    @property
+    def _gap(self) -> float:
+        """Relative gap of the folds' machines: each of few rows counts, and they cost little."""
+        return self.machine._coarse if self.problem.n_rows >= ENOUGH else min(FINER, self.machine._coarse)
+
+    def _by_kernel_dual(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
+        from polymargin.solvers.ascent.kernel import kernel_dual
+
+        assert self.kernel is not None
+        asked = {name: settings[name] for name in ("max_iter", "seed", "start")}
+        found = kernel_dual(part, ledger, self.kernel, **asked)
+        support, tau = part.signed_duals(found.duals)
+        scores = self.machine._kernel_scores(self.kernel, rows, part.X[support], tau.T, found.b)
+        return scores, found.certificate.status == "interrupted"
+
+
+def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
+    """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
+    n_folds = FEW if fits.problem.n_rows < 2 * ENOUGH else MANY
+    enough = ENOUGH if fits.kernel is None else ENOUGH_KERNEL
+    folds = outcomes.folds(n_folds, seed)
+    _check_folds(folds)
+    scores, seen = np.zeros((len(folds), fits.problem.n_classes)), np.zeros(len(folds), dtype=bool)
+    for fold in range(n_folds):
+        left_out = folds == fold
+        if left_out.any():
+            scores[left_out], interrupted = fits.scores(left_out)
+            seen |= left_out
+            if interrupted or seen.sum() >= enough:
+                break
+    scaling = fit_scaling(scores[seen], outcomes.part(seen), seed)
+    found = (1.0 / scaling.slope, scaling.biases, scaling.mixing, scaling.lapse)
+    return dict(zip(CALIBRATION, found, strict=True))
+
+
+def _check_folds(folds: NDArray[np.int64]) -> None:
+    kept = int((folds == NEVER).sum())
+    if kept == len(folds):
+        raise ValueError(
+            "probability=True needs a class with two rows or more, so that one can be left out and judged; here every class "
+            "has a single row. Use probability=False, or more rows."
+        )
+    if kept:
+        warnings.warn(
+            f"probability=True: {kept} of {len(folds)} rows are the only ones of a class (or label), so they cannot be left "
+            "out and judged: the probabilities of such classes rest on the scores of the others.",
+            UserWarning,
+            stacklevel=5,
+        )
