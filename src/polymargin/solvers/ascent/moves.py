@@ -49,25 +49,24 @@ class Move:
 
 
 class FixedPoint:
-    """Some moves as one iteration. While some rest, the others are an iteration of their own, forgotten when all move."""
+    """Some moves as one iteration. While some rest, the others are another one."""
 
     def __init__(self, moves: Sequence[Move]):
         self.moves = moves
-        self._memories: dict[tuple[int, ...], Anderson] = {}
+        self._who: tuple[int, ...] = ()
+        self._memory = Anderson()
 
     def go(self, tol: float, restored: bool) -> bool:
         """Makes the moves; whether rows must look at all classes again."""
         steps = {k: step for k, move in enumerate(self.moves) if (step := move.step(tol)) is not None}
         if not steps:
             return False
-        who = tuple(steps)
-        memory = self._memories.setdefault(who, Anderson())
-        if len(who) == len(self.moves):
-            self._memories = {who: memory}
+        if tuple(steps) != self._who:
+            self._who, self._memory = tuple(steps), Anderson()
         x, f = (np.concatenate(parts) for parts in zip(*steps.values(), strict=True))
-        ends = np.cumsum([len(steps[k][0]) for k in who])
-        parts = np.split(memory(x, f), ends[:-1])
-        wanted = [self.moves[k].go(part, restored) for k, part in zip(who, parts, strict=True)]
+        ends = np.cumsum([len(at) for at, _ in steps.values()])
+        parts = np.split(self._memory(x, f), ends[:-1])
+        wanted = [self.moves[k].go(part, restored) for k, part in zip(steps, parts, strict=True)]
         return any(wanted)
 
 
@@ -117,7 +116,7 @@ class LabelOffsets(Move):
 
 
 class ClassScales(Move):
-    """Class scales beta of a block norm (``class_scales.py``): log beta follows the lengths of the class vectors."""
+    """Class scales beta of a block norm (``row_ascent.py``): log beta follows the lengths of the class vectors."""
 
     def __init__(self, loop: Any, scaling: ClassScaling, scales: Array):
         self._loop, self._scaling, self._drift = loop, scaling, 0.0

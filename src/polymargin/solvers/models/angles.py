@@ -13,7 +13,7 @@ from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, angles_between, smallest_angle
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.convex import solve_convex
 from polymargin.solvers.models.angle_models import DescentEnd, Place, Settings, descend_by_tangents
 from polymargin.solvers.models.angle_starts import WIDEST, Classical, Memory, Starts

@@ -27,8 +27,8 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.ascent.margin_step import Ascent, Settings, solve_step
+from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.models import rival_steps
 from polymargin.solvers.models.descent import descend
 from polymargin.solvers.models.rival_rounds import INNER, BestMachine, RivalModels, Steps, accuracy_of, short_rounds
