@@ -196,19 +196,15 @@ class AngularModels:
 
     # -- the machine ------------------------------------------------------------------------------------------------
 
-    def take(self, look: Look) -> bool:
+    def take(self, look: Look) -> str:
         W, b, loss, self.duals = self._tried
         apart = self.penalty.apart(W)
         primal = loss + 0.5 * float(np.vdot(W, W)) + apart
-        if not (look.gain > 0.0 and primal <= self.machine.primal - FAIR * look.gain):
-            return False
-        self._move_to(Machine(W, b, primal), apart)
-        return True
-
-    def is_stationary(self, look: Look) -> bool:
-        return look.is_little
-
-    def go_on(self, look: Look, taken: bool) -> str:
+        taken = look.gain > 0.0 and primal <= self.machine.primal - FAIR * look.gain
+        if taken:
+            self._move_to(Machine(W, b, primal), apart)
+        if look.is_little:
+            return "stationary"
         if taken:
             if not self._is_over:
                 self._last_gain = look.gain / self._scale
