@@ -129,19 +129,15 @@ class Driver:
         inner = self.rhythm.inner * tol
         if self.rhythm.loosely and not self._is_fresh and self._size > 0.0:  # neither part is driven far below the other
             inner = max(inner, self.rhythm.inner * self._price() / self._size)
-        self._move(tol)
+        if not self._is_fresh:
+            self._moves.go(tol)
+        if self._looked or self.rhythm.restores == "slice":
+            self.loop.restore()
         self.loop.ascend(min(self.rhythm.epochs * self.n_rows, self.left, most), inner)
         self.slices += 1
         self._is_fresh = self._looked = False
         for move in self._moves.moves:
             move.see()
-
-    def _move(self, tol: float) -> None:
-        restores = self._looked or self.rhythm.restores == "slice"
-        if not self._is_fresh:
-            restores = self._moves.go(tol, restores) or restores
-        if restores:
-            self.loop.restore()
 
     def promises(self, tol: float) -> bool:
         """Whether the estimate of the gap is so small that a look at the true one should end the climb."""

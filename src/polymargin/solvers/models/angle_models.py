@@ -107,7 +107,7 @@ class AngularModels:
         self.visits, self.stationarity, self._accuracy = 0, np.inf, COARSEST
         self._value, self._first_length = self.penalty.apart(self.machine.W), float(np.linalg.norm(self.machine.W))
         self._largest_theta = LARGEST * max(self.theta, 1.0)
-        self._near_steps, self._next_jump, self._last_gain = 0, 1, np.inf
+        self._near_steps, self._last_gain = 0, np.inf
         self._small = interior_points_fit(problem)
         self._patience = epochs_before_interior_points(problem) // 2 if self._small else NEWTON_PATIENCE
         self._crawls = open_gap > 0.0 if self._small else open_gap > HOPELESS and self._newton_fits(self.duals)
@@ -272,10 +272,7 @@ class AngularModels:
         if not np.isfinite(self.penalty.angles.curvature(self.machine.W)):  # singular, and no floor
             return False
         self._near_steps += 1
-        if self._near_steps < self._next_jump and not self._crawls:
-            return False
-        self._next_jump *= 2
-        return True
+        return self._crawls or self._near_steps.bit_count() == 1
 
 
 def first_theta(penalty: AnglePenalty, W: Array) -> float:
