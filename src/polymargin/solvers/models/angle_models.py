@@ -35,7 +35,6 @@ COARSEST = 1e-2  # relative accuracy of the first inner solution
 LATE = 1e-6  # relative accuracy from which many epochs mean that an interior point is better
 NEAR = 1e-5  # relative decrease from which Newton's method is tried, if the tolerance is below too
 HEAVIEST = 100.0  # factor on a promise that is due to theta
-SHORT = 0.1  # length of W, relative to the start, from which its vanishing is believed
 NEWTON_PATIENCE, NEWTON_SHARE = 100, 0.4  # epochs on one model, and share of all, before Newton's method with multipliers
 HOPELESS = 0.05  # relative gap of the classical machine that says that the dual loop will crawl on all models
 PATIENCE = 20  # improvements of a model without progress
@@ -105,8 +104,7 @@ class AngularModels:
         self.machine, self.duals = start.machine, start.duals
         self.theta = first_theta(self.penalty, self.machine.W) if start.theta is None else start.theta
         self.visits, self.stationarity, self._accuracy = 0, np.inf, COARSEST
-        self._value, self._first_length = self.penalty.apart(self.machine.W), float(np.linalg.norm(self.machine.W))
-        self._largest_theta = LARGEST * max(self.theta, 1.0)
+        self._value, self._largest_theta = self.penalty.apart(self.machine.W), LARGEST * max(self.theta, 1.0)
         self._near_steps, self._last_gain = 0, np.inf
         self._small = interior_points_fit(problem)
         self._patience = epochs_before_interior_points(problem) // 2 if self._small else NEWTON_PATIENCE
@@ -212,7 +210,7 @@ class AngularModels:
                 self._last_gain = look.gain / self._scale
                 self._accuracy = float(np.clip(0.3 * look.gain / self._scale, 0.1 * self.tol, COARSEST))
                 self._adapt()
-            if self._vanishes() or self._jumps():
+            if self._jumps():
                 return "stationary"
         elif not self._is_over:
             self.theta = max(2.0 * self.theta, 0.1)
@@ -231,23 +229,6 @@ class AngularModels:
         if square > 0.0:
             above = self._value - tangent.value - float(np.vdot(tangent.slope, step))
             self.theta = float(np.clip(1.5 * 2.0 * above / square, 0.25 * self.theta, self.theta))
-
-    def _vanishes(self) -> bool:
-        """Whether the descent leads to W = 0.
-
-        A does not depend on the length of W, so that F may fall all the way to 0, in ever smaller steps. Once W is much
-        shorter than at the start, 0 itself is tried, with the offsets and without.
-        """
-        W, b, primal = self.machine
-        if np.linalg.norm(W) > SHORT * self._first_length:
-            return False
-        zeros = (Machine(0.0 * W, c, self.problem.primal(0.0 * W, c)) for c in (b, 0.0 * b))
-        zero = min(zeros, key=lambda machine: machine.primal)
-        if not zero.primal < primal:
-            return False
-        self._move_to(zero, self.penalty.apart(zero.W))
-        self.stationarity = 0.0
-        return True
 
     def _jumps(self) -> bool:
         """Whether Newton's method leads to a stationary machine; tried when steps have become small, ever more rarely."""

@@ -10,10 +10,10 @@ round replaces it, at the machine W_t:
 - "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017,
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
-Each round is one convex problem for the native loop (``ascent/band.py``), started from the last duals; on data with few
-features Newton steps end it, and where they crawl too interior points take over (``rival_steps.py``). Its dual value D_t
-bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``
-(``rival_rounds.py``).
+Each round is one convex problem for the native loop (``ascent/margin_step.py``), started from the last duals; on data with
+few features Newton steps end it, and where they crawl too interior points take over (``rival_steps.py``). Its dual value
+D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below
+``tol * F(W_t)`` (``rival_rounds.py``).
 
 With two classes there is one rival only: Q_t is F, which is convex, and the bound is one of its optimum.
 """
