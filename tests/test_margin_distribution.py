@@ -24,7 +24,7 @@ from polymargin.solvers import Start, cost_model
 from polymargin.solvers.ascent import margin_step
 from polymargin.solvers.models import rival_rounds
 from polymargin.solvers.models import rivals as descent_by_rivals
-from polymargin.solvers.models.rival_steps import InteriorSteps
+from polymargin.solvers.models.rival_steps import InteriorRounds
 
 BUILDS = [_baseline] if native is _baseline else [_baseline, native]
 
@@ -166,10 +166,12 @@ def test_a_convex_step_by_interior_points_matches_cvxpy(fit_intercept, storage):
         X, y, cost, theta, mu = step_data(seed, d=5 if seed % 2 else 60)
         rows = sparse.csr_matrix(X) if storage == "csr" else X
         problem = Problem(rows, y, cost, 4, MarginDistributionLoss(theta, mu), SquaredNorm(), fit_intercept)
-        interior = InteriorSteps(problem, 1e-9)
-        rivals = interior.rivals(interior.hinge(1e-2, 100))
-        machine, duals, bound = interior.solve(rivals, 100)
-        optimum = reference_step(X, y, cost, theta, mu, fit_intercept, rivals)
+        interior = InteriorRounds(problem, 1e-9, margin_step.Ascent(problem, margin_step.Settings(100 * len(y), 0, 1)))
+        interior.start_at_hinges(1e-2)
+        interior.relinearise()
+        interior.improve(1e-9)
+        machine, duals, bound = interior.machine(0.0), interior.duals(), interior.look().dual
+        optimum = reference_step(X, y, cost, theta, mu, fit_intercept, interior.rivals)
         assert bound == pytest.approx(optimum, rel=1e-6) and bound <= optimum * (1 + 1e-7)
         assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-12)
         # the signed duals make the machine, and start the native loop at it

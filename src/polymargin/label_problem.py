@@ -117,7 +117,7 @@ class LabelProblem(Objective):
     def pair_scores(self, W: Array, b: Array) -> Array:
         """``s_p`` of every pair."""
         found = []
-        for rows in self._blocks():
+        for rows in self.blocks():
             S, pairs = np.asarray(self.X[rows] @ W, dtype=np.float64) + b, self._pairs_of(rows)
             found.append(S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]])
         return np.concatenate(found)
@@ -180,7 +180,7 @@ class LabelProblem(Objective):
             squares = np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
         else:
             squares = np.concatenate(
-                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows in self._blocks()]
+                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows in self.blocks()]
             )
         return np.asarray(np.sqrt(squares))
 
@@ -205,7 +205,7 @@ class LabelProblem(Objective):
         if sparse.issparse(self.X):
             return np.asarray((sparse.csr_array(self.X).T @ duals).toarray(), dtype=np.float64)
         Z = np.zeros((self.n_classes, self.n_features))
-        for rows in self._blocks():  # float32 rows are not converted at once
+        for rows in self.blocks():  # float32 rows are not converted at once
             Z += duals[rows].T @ self.X[rows]
         return Z.T
 

@@ -115,7 +115,7 @@ class Objective(abc.ABC):
     def primal(self, W: Array, b: Array) -> float:
         """F of a machine; the scores are formed block by block."""
         total = 0.0
-        for rows in self._blocks():
+        for rows in self.blocks():
             S = np.asarray(self.X[rows] @ W, dtype=np.float64) + b
             total += self._loss_of(S, rows)
         return total + self.penalty_value(W, b)
@@ -142,7 +142,8 @@ class Objective(abc.ABC):
         """What rounding of scores of this size may change in the sum of losses."""
         return 4.0 * _EPS * self._steepest * float(self.cost.sum()) * (scores + 1.0)
 
-    def _blocks(self) -> Iterator[slice]:
+    def blocks(self) -> Iterator[slice]:
+        """Some rows at a time."""
         # a block of dense rows in single precision is copied when it is multiplied
         width = self.n_classes if sparse.issparse(self.X) else max(self.n_classes, self.n_features)
         step = max(1, self._block_entries // width)

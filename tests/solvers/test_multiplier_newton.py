@@ -17,9 +17,8 @@ from polymargin.losses.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
 from polymargin.problem import Problem
 from polymargin.solvers import convex, cost_model
-from polymargin.solvers.ascent.class_scales import class_weighted_ascent
 from polymargin.solvers.ascent.convex_model import Tangent, solve_by_newton, solve_exactly
-from polymargin.solvers.ascent.driver import dual_ascent
+from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.newton import augmented as multiplier_newton
 from polymargin.solvers.plan import solve
 from polymargin.solvers.types import Machine, SparseDuals, Start
@@ -77,7 +76,7 @@ def test_class_scales_move_with_the_rounds(p, fit_intercept):
     v = np.random.default_rng(2).uniform(0.2, 3.0, 60)
     plain = a_problem(X, y, 2.0, "crammer_singer", fit_intercept, v)
     problem, ledger = replace(plain, penalty=BlockNorm(p)), Ledger(1e-7)
-    so_far = class_weighted_ascent(problem, ledger, max_iter=3, seed=0)
+    so_far = dual_ascent(problem, ledger, max_iter=3, seed=0)
     assert not ledger.done
     found = multiplier_newton.multiplier_newton(problem, ledger, 500, so_far)
     assert found.certificate.status == "optimal"

@@ -149,17 +149,10 @@ class Quartic:
         return self.share < 1.0
 
     def take(self, look):
-        taken = self.value(self.tried) < self.value(self.v)
-        if taken:
+        if self.value(self.tried) < self.value(self.v):
             self.v = self.tried
             self.values.append(self.value(self.v))
-        return taken
-
-    def is_stationary(self, look):
-        return look.is_little
-
-    def go_on(self, look, taken):
-        return "max_iter" if self.left <= 0 else ""
+        return "stationary" if look.is_little else "max_iter" if self.left <= 0 else ""
 
 
 @pytest.mark.parametrize("start", [0.1, 5.0])

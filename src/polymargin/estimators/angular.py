@@ -153,10 +153,10 @@ class AngularSVC(MarginClassifier):
         super()._store(problem, solution, offsets)
         penalty, W = problem.penalty.angular, solution.machine.W
         assert penalty is not None  # that of `_penalty`, as the solver has settled it
-        self._rank, self._floor = penalty.rank, penalty.floor
+        self._rank, self._floor = penalty.angles.rank, penalty.angles.floor
         self.angles_ = angles_between(W)
         self.min_angle_ = smallest_angle(self.angles_)
-        self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: penalty.rank]
+        self.singular_values_ = np.linalg.svd(W, compute_uv=False)[: self._rank]
         self.uniformity_ = _uniformity(self.singular_values_)
         ways = solution.notes or AngularNotes((self.objective_,), (self.min_angle_,), None, None)  # None: it was interrupted
         self.objective_history_ = np.asarray(ways.objectives)

@@ -12,14 +12,14 @@ A `floor` d, far below |W|, makes A finite everywhere: ``s^2 + d^2`` stands for 
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.capabilities import Angles
 
 
 def angles_between(W: Array) -> Array:
@@ -40,18 +40,46 @@ def smallest_angle(angles: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Angular:
-    """The decorrelation regulariser: least, log r, when all r singular values are equal."""
+class Angles:
+    """A as a value: none of its attributes changes. Kinks are rounded to a `width`, about `multipliers` (see `Pairwise`)."""
 
     rank: int
     floor: float
-    width: ClassVar[float] = 0.0
-    multipliers: ClassVar[float] = 0.0
-    smooth: ClassVar[bool] = True
+    width: float = 0.0
+    multipliers: Array | float = 0.0
+    smooth: ClassVar[bool] = False  # whether there are no kinks, but where vectors vanish
 
     @property
     def least(self) -> float:
         """A lower bound of A."""
+        return 0.0
+
+    def value(self, W: Array) -> float:
+        raise NotImplementedError
+
+    def gradient(self, W: Array) -> Array:
+        raise NotImplementedError
+
+    def curvature(self, W: Array) -> float:
+        """An estimate of the largest curvature of A at W."""
+        raise NotImplementedError
+
+    def rounded(self, width: float) -> Self:
+        return replace(self, width=width)
+
+    def settled_at(self, W: Array) -> Self:
+        """The multipliers of the rounded kinks at W are the next to be rounded about."""
+        return self
+
+
+@dataclass(frozen=True)
+class Angular(Angles):
+    """The decorrelation regulariser: least, log r, when all r singular values are equal."""
+
+    smooth: ClassVar[bool] = True
+
+    @property
+    def least(self) -> float:
         return math.log(self.rank)
 
     def value(self, W: Array) -> float:
@@ -69,16 +97,8 @@ class Angular:
         return (U[:, :r] * slopes) @ Vt[:r]
 
     def curvature(self, W: Array) -> float:
-        """An estimate of the largest curvature of A at W."""
         squares = self._squares(np.linalg.svd(W, compute_uv=False))
         return 2.0 / float(squares.sum()) + 2.0 / (self.rank * float(squares.min())) if squares.all() else math.inf
-
-    def rounded(self, width: float, multipliers: Array | float | None = None) -> Angular:
-        """There are no kinks."""
-        return self
-
-    def settled_at(self, W: Array) -> Angular:
-        return self
 
     def _squares(self, s: NDArray[np.floating[Any]]) -> Array:
         padded = np.zeros(self.rank)  # W may have fewer rows than the rank of the features
@@ -86,24 +106,14 @@ class Angular:
         return padded**2 + self.floor**2
 
 
-Kind = TypeVar("Kind", bound="Pairwise")
-
-
 @dataclass(frozen=True)
-class Pairwise:
+class Pairwise(Angles):
     """A function of the cosines s of all pairs of class vectors. A vector of length 0 is at right angles to all others.
 
     ``|s|`` has a kink at right angles, where the best angles often lie. It is the largest of ``m s`` with ``|m| <= 1``; a
     `width` w rounds it to the largest of ``m s - w/2 (m - m')^2``. Rounded and exact values agree at an s of 0 whose
     multiplier is m': as `multipliers` settle, kinks are met exactly by a w that is not small.
     """
-
-    rank: int
-    floor: float
-    width: float = 0.0
-    multipliers: Array | float = 0.0
-    smooth: ClassVar[bool] = False
-    least: ClassVar[float] = 0.0
 
     def value(self, W: Array) -> float:
         S, _, pairs = self._cosines(W)
@@ -121,11 +131,7 @@ class Pairwise:
         _, norms, _ = self._cosines(W)
         return 2.0 / (len(norms) * float(np.square(norms).min())) if norms.all() else math.inf
 
-    def rounded(self: Kind, width: float, multipliers: Array | float | None = None) -> Kind:
-        return replace(self, width=width, multipliers=self.multipliers if multipliers is None else multipliers)
-
-    def settled_at(self: Kind, W: Array) -> Kind:
-        """The multipliers of the rounded kinks at W are the next to be rounded about."""
+    def settled_at(self, W: Array) -> Self:
         S, _, pairs = self._cosines(W)
         return replace(self, multipliers=self._sizes(S[pairs])[1])
 
@@ -174,7 +180,9 @@ class Incoherence(Pairwise):
 
 @dataclass(frozen=True)
 class Diversity(Pairwise):
-    least: ClassVar[float] = -0.5 * math.pi
+    @property
+    def least(self) -> float:
+        return -0.5 * math.pi
 
     def _of_cosines(self, s: Array) -> tuple[float, Array]:
         sizes, m = self._sizes(s)
@@ -185,7 +193,7 @@ class Diversity(Pairwise):
         return float(angles.var() - mean), (2.0 * (angles - mean) - 1.0) * slopes / s.size
 
 
-REGULARIZERS: dict[str, type[Angular] | type[Pairwise]] = {
+REGULARIZERS: dict[str, type[Angles]] = {
     "angular": Angular,
     "cosine": Cosine,
     "incoherence": Incoherence,
@@ -198,16 +206,14 @@ class AnglePenalty(Penalty):
 
     So ``Problem.dual`` is still a lower bound.
 
-    `angles` are a value, and the one thing about any penalty that changes: only the solver knows the rows, and with them the
-    rank and the scale (`settle`), and only it knows how exactly kinks are to be met (``angles.rounded``). It replaces them
-    on the penalty of the problem it was given, and leaves those there of which it returns the objective.
+    `settle` is the one thing about any penalty that changes: only the solver knows the rows, and with them the rank and the
+    scale of A. What it leaves there is what it returns the objective of.
     """
 
     name = "angular regulariser"
 
     def __init__(self, omega: float, regularizer: str = "angular", rank: int = 1, floor: float = 0.0):
         self.omega, self.regularizer = omega, regularizer
-        self.angles: Angles
         self.settle(rank, floor)
 
     def settle(self, rank: int, floor: float) -> None:
@@ -218,17 +224,12 @@ class AnglePenalty(Penalty):
     def angular(self) -> AnglePenalty:
         return self
 
-    def with_omega(self, omega: float) -> AnglePenalty:
-        """The same with another weight."""
-        return AnglePenalty(omega, self.regularizer, self.rank, self.floor)
-
-    @property
-    def rank(self) -> int:
-        return self.angles.rank
-
-    @property
-    def floor(self) -> float:
-        return self.angles.floor
+    def with_(self, omega: float | None = None, angles: Angles | None = None) -> AnglePenalty:
+        """The same with another weight, or with rounded kinks."""
+        other = copy(self)
+        other.omega = self.omega if omega is None else omega
+        other.angles = self.angles if angles is None else angles
+        return other
 
     @property
     def least(self) -> float:

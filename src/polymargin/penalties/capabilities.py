@@ -109,35 +109,4 @@ class PairPowers(Protocol):
         """Squared distances of all pairs k < l."""
 
 
-class Angles(Protocol):
-    """A term A of ``R = 1/2 |W|^2 + (omega/2) A(W)`` that is not convex, as a value: none of its attributes changes."""
-
-    @property
-    def smooth(self) -> bool:
-        """Whether A has second derivatives where all vectors are positive; if not, `rounded` blurs its kinks."""
-
-    @property
-    def least(self) -> float:
-        """A lower bound of A."""
-
-    @property
-    def rank(self) -> int: ...
-    @property
-    def floor(self) -> float: ...
-    @property
-    def width(self) -> float: ...
-    @property
-    def multipliers(self) -> Array | float: ...
-    def value(self, W: Array) -> float: ...
-    def gradient(self, W: Array) -> Array: ...
-    def curvature(self, W: Array) -> float:
-        """An estimate of the largest curvature of A at W."""
-
-    def rounded(self, width: float, multipliers: Array | float | None = None) -> Angles:
-        """The same with kinks rounded to this width (0: exact), about other multipliers if they are given."""
-
-    def settled_at(self, W: Array) -> Angles:
-        """The same, rounded about the multipliers of the kinks at W."""
-
-
 Along = Callable[[float], float]  # a function of the length of a ray

@@ -20,9 +20,8 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
-from polymargin.solvers.ascent.class_scales import class_weighted_ascent
-from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.ascent.pair_weights import pair_weighted_ascent
+from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.interior.pair_iterate import PairIterate, solution_of, with_better_machine
 from polymargin.solvers.interior.pairwise import hinge_path
 from polymargin.solvers.interior.quadratic import interior_point
@@ -93,7 +92,7 @@ def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Star
 
 def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
     max_iter, seed, n_threads = settings
-    ascend = partial(class_weighted_ascent, problem, ledger, seed=seed, n_threads=n_threads)
+    ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads)
     ledger.stage("dual ascent with class scales", "the penalty is a minimum over class scales")
     if not cost_model.has_interior_point(problem):
         solution = ascend(max_iter=max_iter, start=start, gives_up=Pace(problem, ledger, max_iter).gives_up)

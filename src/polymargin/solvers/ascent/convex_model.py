@@ -27,7 +27,7 @@ from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
 from polymargin.solvers.ascent.loops import open_loop
-from polymargin.solvers.ascent.moves import FreeIntercept
+from polymargin.solvers.ascent.moves import FreeIntercept, Move
 from polymargin.solvers.bounds import Ray, balanced_sparse_duals, class_sums, room_of_sums
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import multiplier_newton
@@ -94,69 +94,60 @@ class Attempt(NamedTuple):
     duals: SparseDuals
 
 
-class ModelAscent:
+class ModelAscent(Driver):
     """The native loop on one model, started at the given duals; slice by slice, as its caller decides when it is enough."""
 
     def __init__(self, problem: Problem, tangent: Tangent, duals: SparseDuals | None, scale: float, seed: int):
-        self.problem, self.tangent = problem, tangent
-        kappa, machine, cost = tangent.kappa, tangent.machine, problem.cost / tangent.kappa
-        self._loop = open_loop(replace(problem, cost=cost, penalty=SquaredNorm()), seed)
-        intercept = None
+        self._problem, self._kappa, machine = problem, tangent.kappa, tangent.machine
+        model = _solved(problem, tangent)
+        loop, moves = open_loop(model, seed), list[Move]()
         if problem.fit_intercept:
             # a large theta makes costs and with them duals small, but must not make offsets slow
-            intercept = FreeIntercept(self._loop, *centre_and_spread(problem.X), least=_REACH / float(cost.sum()))
+            intercept = FreeIntercept(loop, *centre_and_spread(problem.X), least=_REACH / float(model.cost.sum()))
+            moves.append(intercept)
         # the loop's tolerance is relative to the value of its dual: make that `scale`, the size of F
         self._surplus = scale - (machine.primal if np.isfinite(machine.primal) else 0.0)
-        self._loop.set_base(tangent.base, (tangent.constant + self._surplus) / kappa)
+        loop.set_base(tangent.base, (tangent.constant + self._surplus) / self._kappa)
         if duals is not None:
-            self._loop.set_duals(duals.starts, duals.classes, duals.values / kappa)
-        if intercept is not None:
+            loop.set_duals(duals.starts, duals.classes, duals.values / self._kappa)
+        if problem.fit_intercept:
             intercept.place(machine.b, machine.W)
-        moves, rhythm = ([], _PLAIN) if intercept is None else ([intercept], _WITH_INTERCEPT)
-        self._driver = Driver(self._loop, problem.n_rows, UNLIMITED, rhythm, moves)
-
-    @property
-    def visits(self) -> int:
-        return self._driver.visits
-
-    def ascend(self, max_visits: int, tol: float) -> None:
-        """Some epochs; with an intercept at most ten, and before each but the first the proximal centre moves."""
-        self._driver.advance(tol, max_visits)
+        super().__init__(loop, problem.n_rows, UNLIMITED, _WITH_INTERCEPT if moves else _PLAIN, moves)
 
     def attempt(self, n_threads: int) -> Attempt:
-        starts, classes, values = self._loop.duals()
-        duals = SparseDuals(starts, classes, values * self.tangent.kappa)
-        b = self._loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
-        return Attempt(self._loop.weights(), b, float(self._loop.loss(n_threads)) * self.tangent.kappa, duals)
+        starts, classes, values = self.loop.duals()
+        b = self.loop.intercepts() if self._problem.fit_intercept else np.zeros(self._problem.n_classes)
+        loss = float(self.loop.loss(n_threads)) * self._kappa
+        return Attempt(self.loop.weights(), b, loss, SparseDuals(starts, classes, values * self._kappa))
 
     def proximal_bound(self) -> float:
         """The loop's own dual: a bound on the model, with an intercept on the model with its proximal term in b."""
-        return float(self._loop.dual) * self.tangent.kappa - self._surplus
+        return float(self.loop.dual) * self._kappa - self._surplus
+
+
+def _solved(problem: Problem, tangent: Tangent) -> Problem:
+    """The machine that is solved, but for W0."""
+    return replace(problem, cost=problem.cost / tangent.kappa, penalty=SquaredNorm())
 
 
 def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter: int) -> tuple[Attempt, int]:
     """The model's minimum to an absolute accuracy, by the interior point, and how many Newton steps that took."""
-    model = replace(problem, cost=problem.cost / tangent.kappa)
     given = np.asarray(problem.X @ tangent.base, dtype=np.float64)
-    result = interior_point(model, tol=tangent.relative(accuracy), max_iter=max_iter, given=given)
-    return _attempt(problem, tangent, result.W, result.b, sparse_duals(result.a)), result.n_iter
+    tol = tangent.relative(accuracy)
+    found = interior_point(_solved(problem, tangent), tol=tol, max_iter=max_iter, given=given)
+    return _attempt(problem, tangent, found.W, found.b, sparse_duals(found.a)), found.n_iter
 
 
 def solve_by_newton(
     problem: Problem, tangent: Tangent, duals: SparseDuals, accuracy: float, max_iter: int
 ) -> tuple[Attempt, int]:
     """The same by Newton's method with multipliers, from these duals; less accurate if too many of them are free."""
-    kappa, base, (W, b, _) = tangent.kappa, tangent.base, tangent.machine
-    model = replace(problem, cost=problem.cost / kappa, penalty=SquaredNorm())
+    base, (W, b, _), model = tangent.base, tangent.machine, _solved(problem, tangent)
     ledger = Ledger(tangent.relative(accuracy), rounding=model.rounding_at)
-    so_far = Solution(Machine(W - base, b, np.inf), duals._replace(values=duals.values / kappa), ledger.close(0))
-    found = multiplier_newton(
-        model,
-        ledger,
-        max_iter,
-        so_far,
-        given=np.asarray(problem.X @ base, dtype=np.float64),
-    )
+    duals = duals._replace(values=duals.values / tangent.kappa)
+    so_far = Solution(Machine(W - base, b, np.inf), duals, ledger.close(0))
+    given = np.asarray(problem.X @ base, dtype=np.float64)
+    found = multiplier_newton(model, ledger, max_iter, so_far, given=given)
     assert found.duals is not None
     return _attempt(problem, tangent, found.machine.W, found.machine.b, found.duals), found.certificate.n_iter
 

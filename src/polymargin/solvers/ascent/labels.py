@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_label_loop
 from polymargin.solvers.ascent.moves import LabelOffsets
-from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
+from polymargin.solvers.types import Solution, SparseDuals, Start
+
+Array = NDArray[np.float64]
 
 _RHYTHM = Rhythm(epochs=10, grace=8)
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a second look
@@ -45,22 +48,19 @@ def label_ascent(
 
 class _LabelProof(Proof):
     def __init__(self, problem: LabelProblem, loop: Any, n_threads: int):
-        self._problem, self._loop, self._n_threads = problem, loop, n_threads
+        self.problem: LabelProblem = problem
+        self._loop, self._n_threads = loop, n_threads
+
+    def iterate(self) -> tuple[Array, Array]:
+        return self.problem.feasible(self._loop.weights(), self._loop.offsets())
 
     def values(self, tol: float) -> tuple[float, float]:
-        problem, loop = self._problem, self._loop
+        problem, loop = self.problem, self._loop
         found = loop.weights(), loop.offsets()
-        W, b = self._seen = problem.feasible(*found)
+        W, b = self.iterate()
         moved = any(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old) for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(self._n_threads) + problem.penalty_value(W, b)
         # centred rows may cancel in the loop, and long rows in the sums it has kept
         if moved or problem.longest_row > _LONG or problem.rounding(W, b) > _NEGLIGIBLE * tol * abs(primal):
             primal = problem.primal(W, b)
         return primal, problem.bound(loop.duals(), primal)
-
-    def machine(self, primal: float) -> Machine:
-        return Machine(*self._seen, primal)
-
-    def at_hand(self) -> Machine:
-        W, b = self._problem.feasible(self._loop.weights(), self._loop.offsets())
-        return Machine(W, b, self._problem.primal(W, b))

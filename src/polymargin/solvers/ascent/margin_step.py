@@ -16,7 +16,7 @@ from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
 from polymargin.solvers.ascent.loops import open_band_loop
-from polymargin.solvers.ascent.moves import FreeIntercept
+from polymargin.solvers.ascent.moves import FreeIntercept, Move
 from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, hidden_by_rounding
 from polymargin.solvers.newton.proximal import Point, ProximalNewton
 from polymargin.solvers.rows import centre_and_spread
@@ -54,20 +54,19 @@ def solve_step(ascent: Ascent, tol: float) -> Seen:
     while True:
         ascent.improve(tol)
         seen = ascent.look()
-        if seen.relaxed - seen.dual <= tol * seen.relaxed or ascent.left <= 0 or ascent.crawls:
+        if seen.relaxed - seen.dual <= tol * seen.relaxed or ascent.left <= 0:
             return seen
 
 
-class Ascent:
-    """The native loop on one convex problem after another, and Newton steps for it."""
+class Ascent(Driver):
+    """The native loop on one convex problem after another, and Newton steps for it. Its limit is that of a phase."""
 
     def __init__(self, problem: Problem, settings: Settings, start: Start | None = None, frozen: bool = False):
         # rows with small violations wait their turn, where coordinate ascent does most of the work
         waiting = not is_small(problem) and not cost_model.newton_matrix_fits(problem)
-        self.loop = open_band_loop(problem, settings.seed, frozen, waiting)
-        self.budget, self.n_rows = settings.budget, problem.n_rows
-        self._y, self._n_classes, self._n_threads = problem.y, problem.n_classes, settings.n_threads
-        self._newton = ProximalNewton(problem, self.loop) if cost_model.newton_on_unknowns_fits(problem) else None
+        loop = open_band_loop(problem, settings.seed, frozen, waiting)
+        self.budget, self._problem, self._n_threads = settings.budget, problem, settings.n_threads
+        self._newton = ProximalNewton(problem, loop) if cost_model.newton_on_unknowns_fits(problem) else None
         self._slice, self._patience = _SLICE_EPOCHS * problem.n_rows, _LATE_EPOCHS * problem.n_rows
         self._prompt = self._newton is not None and (self._newton.direct or is_small(problem))
         if self._prompt:  # so many visits before Newton steps: about as much work as one or two of them
@@ -76,119 +75,92 @@ class Ascent:
         self._point: Point | None = None  # the machine of the last Newton step
         # short rounds pay where coordinate ascent does the work
         self.prefers_short_rounds = not self._prompt and not is_small(problem) and not problem.fit_intercept
-        self._reach = problem.longest_row
-        self._intercept: FreeIntercept | None = None
+        self._reach, moves = problem.longest_row, list[Move]()
         if problem.fit_intercept:
-            self._intercept = FreeIntercept(self.loop, *centre_and_spread(problem.X))
-            self._reach += self._intercept.reach
-        # prompt Newton steps move the offsets themselves
-        moves = [] if self._intercept is None or self._prompt else [self._intercept]
-        self._driver = Driver(self.loop, self.n_rows, self.budget, _WITH_INTERCEPT if moves else _PLAIN, moves)
-        self.start_phase(None)
+            intercept = FreeIntercept(loop, *centre_and_spread(problem.X))
+            self._reach += intercept.reach
+            moves = [] if self._prompt else [intercept]  # prompt Newton steps move the offsets themselves
         if start is not None:
-            self.loop.set_duals(*start.duals)
-            if self._intercept is not None:
-                self._intercept.place(start.b)
+            loop.set_duals(*start.duals)
+            if problem.fit_intercept:
+                intercept.place(start.b)
+        super().__init__(loop, problem.n_rows, settings.budget, _WITH_INTERCEPT if moves else _PLAIN, moves)
 
     @property
-    def visits(self) -> int:
-        return self._driver.visits
-
-    @property
-    def left(self) -> int:
+    def unspent(self) -> int:
+        """Visits that are left when this phase is over."""
         return self.budget - self.visits
-
-    @property
-    def n_iter(self) -> int:
-        return self._driver.n_iter
-
-    @property
-    def spent(self) -> int:
-        """Visits of other loops that count too."""
-        return self._driver.spent
-
-    @spent.setter
-    def spent(self, visits: int) -> None:
-        self._driver.spent = visits
 
     def start_phase(self, epochs: int | None) -> None:
         """At most so many epochs before the next phase."""
-        self._phase_end = UNLIMITED if epochs is None else self.visits + epochs * self.n_rows
-        self._driver.limit = min(self.budget, self._phase_end)
+        self.limit = self.budget if epochs is None else min(self.budget, self.visits + epochs * self.n_rows)
 
     @property
     def crawls(self) -> bool:
-        return self.visits >= self._phase_end
+        """Whether a phase was too short, and not the budget."""
+        return self.left <= 0 and self.unspent > 0
 
     def relinearise(self, gently: bool = False) -> None:
         """The next convex problem, at the machine that was last looked at; `gently` before `run_epochs`."""
         self.loop.relinearise(gently)
-        self._driver.start_anew()
+        self.start_anew()
 
     def run_epochs(self, epochs: int, tol: float) -> None:
         """Some epochs of the rows that matter."""
-        self.loop.ascend(min(self._driver.left, epochs * self.n_rows), tol)
+        self.loop.ascend(min(self.left, epochs * self.n_rows), tol)
 
     def improve(self, tol: float) -> bool:
         """Ascends until the gap is probably below `tol`, and says so, or for a while; by Newton steps where they pay."""
-        if self._driver.left <= 0:
+        if self.left <= 0:
             return False
         if self._point is None:
-            self._ascend_by_coordinates(tol)
-            if self._promising(tol):
+            if self.rhythm is _PLAIN:
+                self.advance(tol, self._slice)
+            else:
+                self.advance_to_look(tol)
+            # with an intercept the estimate is that of the proximal problem: Newton steps have the true one
+            if not (self._problem.fit_intercept and self._prompt) and self.promises(tol):
                 return True
-            if self._newton is None or self.visits < self._patience or self._driver.left <= 0:
+            if self._newton is None or self.visits < self._patience or self.left <= 0:
                 return False
         assert self._newton is not None
-        W, b = (self._point.W, self._point.b) if self._point else self._iterate()
-        self._point = self._newton.ascend(W, b, tol, max(1, self._driver.left // self.n_rows))
+        self._point = self._newton.ascend(*self._iterate(), tol, max(1, self.left // self.n_rows))
         return True
 
-    def _ascend_by_coordinates(self, tol: float) -> None:
-        if self._intercept is None or self._prompt:
-            self._driver.advance(tol, self._slice)
-        else:
-            self._driver.advance_to_look(tol)
-
-    def _promising(self, tol: float) -> bool:
-        # with an intercept the estimate is that of the proximal problem: Newton steps have the true one
-        return not (self._intercept is not None and self._prompt) and self._driver.promises(tol)
-
     def _iterate(self) -> tuple[Array, Array]:
-        return self.loop.weights(), np.zeros(self._n_classes) if self._intercept is None else self.loop.intercepts()
+        if self._point is not None:
+            return self._point.W, self._point.b
+        b = self.loop.intercepts() if self._problem.fit_intercept else np.zeros(self._problem.n_classes)
+        return self.loop.weights(), b
 
     def look(self) -> Seen:
         """The true values of the iterate: one pass over the data."""
-        half_norm = 0.5 * self.loop.squared_norm
         if self._point is not None:  # its pass has just been made
-            return Seen(self._point.stated, self._point.primal, self._bound(half_norm))
-        stated, relaxed = self.loop.evaluate(self._n_threads)
-        return Seen(half_norm + stated, half_norm + relaxed, self._bound(half_norm))
-
-    def _bound(self, half_norm: float) -> float:
-        """Dual value; with a free intercept that after a repair to ``sum_i tau_ik = 0``."""
-        if self._intercept is not None:
-            return self._best_on_ray(balancing_factors(self.loop.flows()))
-        flow = float(self.loop.flows().sum())
-        return float(self.loop.concave_part) - half_norm - hidden_by_rounding(flow, math.sqrt(2.0 * half_norm), self._reach)
+            return Seen(self._point.stated, self._point.primal, self.bound())
+        half_norm, (stated, relaxed) = 0.5 * self.loop.squared_norm, self.loop.evaluate(self._n_threads)
+        return Seen(half_norm + stated, half_norm + relaxed, self.bound())
 
     def bound(self) -> float:
-        return self._bound(0.5 * self.loop.squared_norm)
+        """Dual value; with a free intercept that after a repair to ``sum_i tau_ik = 0``."""
+        if self._problem.fit_intercept:
+            return self._best_on_ray(balancing_factors(self.loop.flows()))
+        half_norm, flow = 0.5 * self.loop.squared_norm, float(self.loop.flows().sum())
+        return float(self.loop.concave_part) - half_norm - hidden_by_rounding(flow, math.sqrt(2.0 * half_norm), self._reach)
 
     def machine(self, primal: float) -> Machine:
-        return Machine(*((self._point.W, self._point.b) if self._point else self._iterate()), primal)
+        return Machine(*self._iterate(), primal)
 
     def duals(self) -> SparseDuals:
         """Signed duals whose value is the bound: a negative one is beta, beside the class it is measured against (frozen:
         beside no class)."""
         duals = SparseDuals(*self.loop.duals())
-        if self._intercept is None:
+        if not self._problem.fit_intercept:
             return duals
-        return self._repaired(balancing_factors(self.loop.flows())).duals(duals, self._y)
+        return self._repaired(balancing_factors(self.loop.flows())).duals(duals, self._problem.y)
 
     def bound_without_upper_part(self) -> float:
         """A bound of F itself: the best multiple of the duals of its lower part, which is convex."""
-        return self._best_on_ray(np.ones((self._n_classes, self._n_classes)))
+        return self._best_on_ray(np.ones((self._problem.n_classes, self._problem.n_classes)))
 
     def _repaired(self, factors: Array) -> Repaired:
         linear, quadratic = self.loop.scaled(factors)

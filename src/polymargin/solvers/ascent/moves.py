@@ -43,32 +43,29 @@ class Move:
         """Where the numbers are and the step they would make; None if they rest, as a gap of `tol` does not need them."""
         raise NotImplementedError
 
-    def go(self, to: Array, restored: bool) -> bool:
-        """Moves there. Whether rows must look at all classes again on account of it; `restored` says they do anyway."""
+    def go(self, to: Array) -> None:
+        """Moves there."""
         raise NotImplementedError
 
 
 class FixedPoint:
-    """Some moves as one iteration. While some rest, the others are an iteration of their own, forgotten when all move."""
+    """Some moves as one iteration. While some rest, the others are another one."""
 
     def __init__(self, moves: Sequence[Move]):
         self.moves = moves
-        self._memories: dict[tuple[int, ...], Anderson] = {}
+        self._who: tuple[int, ...] = ()
+        self._memory = Anderson()
 
-    def go(self, tol: float, restored: bool) -> bool:
-        """Makes the moves; whether rows must look at all classes again."""
+    def go(self, tol: float) -> None:
         steps = {k: step for k, move in enumerate(self.moves) if (step := move.step(tol)) is not None}
         if not steps:
-            return False
-        who = tuple(steps)
-        memory = self._memories.setdefault(who, Anderson())
-        if len(who) == len(self.moves):
-            self._memories = {who: memory}
+            return
+        if tuple(steps) != self._who:
+            self._who, self._memory = tuple(steps), Anderson()
         x, f = (np.concatenate(parts) for parts in zip(*steps.values(), strict=True))
-        ends = np.cumsum([len(steps[k][0]) for k in who])
-        parts = np.split(memory(x, f), ends[:-1])
-        wanted = [self.moves[k].go(part, restored) for k, part in zip(who, parts, strict=True)]
-        return any(wanted)
+        ends = np.cumsum([len(at) for at, _ in steps.values()])
+        for k, to in zip(steps, np.split(self._memory(x, f), ends[:-1]), strict=True):
+            self.moves[k].go(to)
 
 
 class FreeIntercept(Move):
@@ -96,9 +93,8 @@ class FreeIntercept(Move):
     def step(self, tol: float) -> tuple[Array, Array]:
         return self._loop.centre(), self._inverse_rho * self._loop.sums()
 
-    def go(self, to: Array, restored: bool) -> bool:
+    def go(self, to: Array) -> None:
         self._loop.move_centre(to)
-        return False
 
 
 class LabelOffsets(Move):
@@ -111,13 +107,12 @@ class LabelOffsets(Move):
         centre = self._loop.centre()
         return centre, self._loop.next_centre() - centre
 
-    def go(self, to: Array, restored: bool) -> bool:
+    def go(self, to: Array) -> None:
         self._loop.move_centre(to)
-        return False
 
 
 class ClassScales(Move):
-    """Class scales beta of a block norm (``class_scales.py``): log beta follows the lengths of the class vectors."""
+    """Class scales beta of a block norm (``row_ascent.py``): log beta follows the lengths of the class vectors."""
 
     def __init__(self, loop: Any, scaling: ClassScaling, scales: Array):
         self._loop, self._scaling, self._drift = loop, scaling, 0.0
@@ -144,14 +139,13 @@ class ClassScales(Move):
     def step(self, tol: float) -> tuple[Array, Array]:
         return np.log(self.scales), self._scaling.log_step(self.scales, self.scales * np.sqrt(self.squares))
 
-    def go(self, to: Array, restored: bool) -> bool:
+    def go(self, to: Array) -> None:
         before, self.scales = self.scales, self._scaling.scales_at(to)
         self._loop.rescale(self.scales, self.squares)
         self._drift += float(np.abs(np.log(self.scales / before)).max())
-        if not (restored or self._drift > _DRIFT):
-            return False
-        self._drift = 0.0
-        return True
+        if self._drift > _DRIFT:
+            self._drift = 0.0
+            self._loop.restore()
 
 
 class PairWeights(Move):
@@ -186,10 +180,9 @@ class PairWeights(Move):
         self._first -= 1
         return self._metric.log_Q, self._metric.step(self.W)
 
-    def go(self, to: Array, restored: bool) -> bool:
+    def go(self, to: Array) -> None:
         """Moves the duals too, to their best multiple for the new metric; the loop restores its rows itself."""
         self._metric.set(to)
         norm = float((self._Z * (self._Z @ self._metric.P)).sum())
         multiple = self._loop.dual_sum / norm if norm > 0.0 else 1.0
         self._loop.change_metric(self._metric.P, float(np.clip(multiple, 1.0 / _STRETCH, _STRETCH)))
-        return False

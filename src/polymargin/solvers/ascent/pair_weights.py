@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from polymargin.certificate import Ledger
 from polymargin.penalties.capabilities import PairPowers
 from polymargin.penalties.pairwise import pair_indices
-from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import native_loop
 from polymargin.solvers.ascent.moves import FreeIntercept, Move, PairWeights
@@ -38,7 +37,7 @@ from polymargin.solvers.types import Start, sparse_duals
 
 Array = NDArray[np.float64]
 
-_RHYTHM = Rhythm(epochs=5, grace=12, again=2, rarer=False, promise=0.7, restores="never")
+_RHYTHM = Rhythm(epochs=5, grace=12, restores="look")
 _FIRST_NEWTON, _AGAIN = 4, 2  # slices before Newton steps are tried, and until they are tried again if they were of use
 _SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went in a slice, the pairs are quiet
 _QUIET = 3  # slices of quiet pairs after which Newton steps are tried, or one
@@ -77,11 +76,6 @@ class PairMetric:
         P -= P.mean(axis=0)
         P -= P.mean(axis=1, keepdims=True)
         self.P = np.ascontiguousarray(0.5 * (P + P.T))
-
-
-def suits(problem: Problem) -> bool:
-    """Whether the penalty is one of distances with a finite power."""
-    return problem.penalty.pair_powers is not None
 
 
 def pair_weighted_ascent(now: PairIterate, ledger: Ledger, *, max_iter: int, seed: int, start: Start | None) -> int:

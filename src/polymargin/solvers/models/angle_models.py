@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.penalties.angular import AnglePenalty
+from polymargin.penalties.angular import AnglePenalty, Angles
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.convex_model import Attempt, ModelAscent, Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.cost_model import epochs_before_interior_points, interior_points_fit, price_of_newton
@@ -35,20 +35,20 @@ COARSEST = 1e-2  # relative accuracy of the first inner solution
 LATE = 1e-6  # relative accuracy from which many epochs mean that an interior point is better
 NEAR = 1e-5  # relative decrease from which Newton's method is tried, if the tolerance is below too
 HEAVIEST = 100.0  # factor on a promise that is due to theta
-SHORT = 0.5, 0.02  # lengths of W, relative to the start, from which its vanishing is considered and believed
 NEWTON_PATIENCE, NEWTON_SHARE = 100, 0.4  # epochs on one model, and share of all, before Newton's method with multipliers
 HOPELESS = 0.05  # relative gap of the classical machine that says that the dual loop will crawl on all models
 PATIENCE = 20  # improvements of a model without progress
 LARGEST = 1e12  # theta, relative to its first value
+LARGEST_THETA = 1e100  # costs are divided by it, and must stay numbers
 
 
 class Place(NamedTuple):
-    """A machine on the way down: duals and theta that suit it, and multipliers of kinks, if they are known."""
+    """A machine on the way down, and what is known beside it."""
 
     machine: Machine
     duals: SparseDuals | None
-    theta: float
-    multipliers: Array | float | None = None
+    theta: float | None = None  # if a model with it was good
+    angles: Angles | None = None  # with multipliers of kinks that have settled
 
 
 class Settings(NamedTuple):
@@ -77,11 +77,18 @@ class DescentEnd(NamedTuple):
         return self._replace(place=self.place._replace(machine=machine), stationarity=stationarity)
 
 
+def angular(problem: Problem) -> AnglePenalty:
+    """The penalty of the problem."""
+    if problem.penalty.angular is None:
+        raise TypeError(f"descent by convex models needs a penalty of angles; got '{problem.penalty.name}'")
+    return problem.penalty.angular
+
+
 def descend_by_tangents(
-    problem: Problem, penalty: AnglePenalty, start: Place, settings: Settings, note: Callable[[Machine, int], None]
+    problem: Problem, start: Place, settings: Settings, note: Callable[[Machine, int], None]
 ) -> DescentEnd:
     """Descends from `start`; `note` is told each machine on the way and the visits so far."""
-    models = AngularModels(problem, penalty, start, settings, note)
+    models = AngularModels(problem, start, settings, note)
     status = descend(models) if settings.max_visits > 0 else "max_iter"
     return DescentEnd(Place(models.machine, models.duals, models.theta), models.stationarity, status, models.visits)
 
@@ -91,21 +98,14 @@ class AngularModels:
 
     enough = ENOUGH
 
-    def __init__(
-        self,
-        problem: Problem,
-        penalty: AnglePenalty,
-        start: Place,
-        settings: Settings,
-        note: Callable[[Machine, int], None],
-    ):
-        self.problem, self.penalty, self._note = problem, penalty, note
+    def __init__(self, problem: Problem, start: Place, settings: Settings, note: Callable[[Machine, int], None]):
+        self.problem, self.penalty, self._note = problem, angular(problem), note
         self.tol, self.max_visits, self._seed, self._n_threads, open_gap = settings
-        self.machine, self.duals, self.theta, _ = start
+        self.machine, self.duals = start.machine, start.duals
+        self.theta = first_theta(self.penalty, self.machine.W) if start.theta is None else start.theta
         self.visits, self.stationarity, self._accuracy = 0, np.inf, COARSEST
-        self._value, self._first_length = penalty.apart(self.machine.W), float(np.linalg.norm(self.machine.W))
-        self._largest_theta = LARGEST * max(self.theta, 1.0)
-        self._near_steps, self._next_jump, self._last_gain = 0, 1, np.inf
+        self._value, self._largest_theta = self.penalty.apart(self.machine.W), LARGEST * max(self.theta, 1.0)
+        self._near_steps, self._last_gain = 0, np.inf
         self._small = interior_points_fit(problem)
         self._patience = epochs_before_interior_points(problem) // 2 if self._small else NEWTON_PATIENCE
         self._crawls = open_gap > 0.0 if self._small else open_gap > HOPELESS and self._newton_fits(self.duals)
@@ -128,7 +128,7 @@ class AngularModels:
     def _by_ascent(self) -> tuple[Attempt, float]:
         """A machine by the dual loop, and the promise; that is proven only if it is little."""
         loop = self._loop
-        loop.ascend(min(self.max_visits - self.visits, self._patience * self.problem.n_rows), self._asked)
+        loop.advance(self._asked, min(self.max_visits - self.visits, self._patience * self.problem.n_rows))
         self.visits = self._visits_before + loop.visits
         tried = loop.attempt(self._n_threads)
         promise = self.machine.primal - loop.proximal_bound()
@@ -196,25 +196,21 @@ class AngularModels:
 
     # -- the machine ------------------------------------------------------------------------------------------------
 
-    def take(self, look: Look) -> bool:
+    def take(self, look: Look) -> str:
         W, b, loss, self.duals = self._tried
         apart = self.penalty.apart(W)
         primal = loss + 0.5 * float(np.vdot(W, W)) + apart
-        if not (look.gain > 0.0 and primal <= self.machine.primal - FAIR * look.gain):
-            return False
-        self._move_to(Machine(W, b, primal), apart)
-        return True
-
-    def is_stationary(self, look: Look) -> bool:
-        return look.is_little
-
-    def go_on(self, look: Look, taken: bool) -> str:
+        taken = look.gain > 0.0 and primal <= self.machine.primal - FAIR * look.gain
+        if taken:
+            self._move_to(Machine(W, b, primal), apart)
+        if look.is_little:
+            return "stationary"
         if taken:
             if not self._is_over:
                 self._last_gain = look.gain / self._scale
                 self._accuracy = float(np.clip(0.3 * look.gain / self._scale, 0.1 * self.tol, COARSEST))
                 self._adapt()
-            if self._vanishes() or self._jumps():
+            if self._jumps():
                 return "stationary"
         elif not self._is_over:
             self.theta = max(2.0 * self.theta, 0.1)
@@ -233,31 +229,6 @@ class AngularModels:
         if square > 0.0:
             above = self._value - tangent.value - float(np.vdot(tangent.slope, step))
             self.theta = float(np.clip(1.5 * 2.0 * above / square, 0.25 * self.theta, self.theta))
-
-    def _vanishes(self) -> bool:
-        """Whether the descent leads to W = 0.
-
-        A does not depend on the length of W, so that F may fall all the way to 0, in ever smaller steps. Once W is much
-        shorter than at the start, halves of it are tried too, and in the end 0 itself.
-        """
-        if np.linalg.norm(self.machine.W) > SHORT[0] * self._first_length:
-            return False
-        self._if_better(self._scaled(0.5))
-        if np.linalg.norm(self.machine.W) > SHORT[1] * self._first_length or not self._if_better(self._scaled(0.0)):
-            return False
-        self.stationarity = 0.0
-        return True
-
-    def _scaled(self, t: float) -> Machine:
-        """The better of (t W, b) and (t W, t b)."""
-        W, b, _ = self.machine
-        return min((Machine(t * W, c, self.problem.primal(t * W, c)) for c in (b, t * b)), key=lambda m: m.primal)
-
-    def _if_better(self, machine: Machine) -> bool:
-        better = machine.primal < self.machine.primal
-        if better:
-            self._move_to(machine, self.penalty.apart(machine.W))
-        return better
 
     def _jumps(self) -> bool:
         """Whether Newton's method leads to a stationary machine; tried when steps have become small, ever more rarely."""
@@ -282,7 +253,10 @@ class AngularModels:
         if not np.isfinite(self.penalty.angles.curvature(self.machine.W)):  # singular, and no floor
             return False
         self._near_steps += 1
-        if self._near_steps < self._next_jump and not self._crawls:
-            return False
-        self._next_jump *= 2
-        return True
+        return self._crawls or self._near_steps.bit_count() == 1
+
+
+def first_theta(penalty: AnglePenalty, W: Array) -> float:
+    # a tiny singular value has a huge curvature, but will not stay tiny
+    usual = 1.0 + penalty.omega / max(float(np.vdot(W, W)), 1e-300)
+    return min(0.5 * penalty.omega * penalty.angles.curvature(W), 100.0 * usual, LARGEST_THETA)

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.penalties.angular import AnglePenalty
+from polymargin.certificate import Ledger
 from polymargin.problem import Problem
-from polymargin.solvers.models.angle_models import DescentEnd, Place, Settings, descend_by_tangents
-from polymargin.solvers.models.rounded import GROWTH, NARROW, WIDTHS, Begin, follow, unit_of_width
+from polymargin.solvers.models.angle_models import Place, Settings, angular, descend_by_tangents
+from polymargin.solvers.models.rounded import GROWTH, NARROW, WIDTHS, follow, unit_of_width
 from polymargin.solvers.models.row_space import Rows, random_machine, starts
-from polymargin.solvers.types import Machine, SparseDuals
+from polymargin.solvers.types import Machine, Solution, SparseDuals
 
 HEAVY = 0.5  # omega, in |W|^2 of the Crammer-Singer machine, from which paths are followed
 WORTH = 0.02  # and the share of F that a bound must leave open
@@ -32,7 +32,6 @@ NEAR = 3.0  # omega in the same unit up to which the kinks at the known start ar
 HARD = 0.1  # widths, relative to the usual ones, below which margins are hard
 WIDEST = 0.1  # width of rounded kinks at first
 CLIMB_GROWTH, CLIMB_TOL = 4.0, 1e-3  # of omega, and how exact the machines are on the way
-LARGEST_THETA = 1e100  # costs are divided by it, and must stay numbers
 LONGEST = 1e6  # way of omega
 _SHARE = 0.8  # of the passes over the rows that a path may take
 
@@ -46,6 +45,10 @@ class Classical(NamedTuple):
     duals: SparseDuals | None
     bound: float
     open_gap: float  # relative; 0 if it was solved to the coarse tolerance of a start
+
+    @classmethod
+    def of(cls, solution: Solution, ledger: Ledger) -> Classical:
+        return cls(solution.machine, solution.duals, ledger.dual, 0.0 if ledger.done else ledger.rel_gap)
 
     @property
     def size(self) -> float:
@@ -63,7 +66,7 @@ class Memory(NamedTuple):
     classical: Classical
     machine: Machine
     duals: SparseDuals | None
-    theta: float
+    theta: float | None
 
     def fits(self, problem: Problem, fingerprint: Array) -> bool:
         same_shape = self.machine.W.shape == (problem.n_features, problem.n_classes)
@@ -80,15 +83,9 @@ class Starts:
     """The starts of one problem, for descents with these settings."""
 
     def __init__(
-        self,
-        problem: Problem,
-        penalty: AnglePenalty,
-        classical: Classical,
-        rows: Rows,
-        memory: Memory | None,
-        settings: Settings,
+        self, problem: Problem, classical: Classical, rows: Rows, memory: Memory | None, settings: Settings
     ):
-        self.problem, self.penalty, self.classical, self.memory = problem, penalty, classical, memory
+        self.problem, self.penalty, self.classical, self.memory = problem, angular(problem), classical, memory
         self.settings = settings
         self.known = self._known(rows)
 
@@ -99,8 +96,7 @@ class Starts:
             path, spent = self._path(most)
             best = min(best, path, key=_primal)
         for number in range(1, n_starts if most else 1):
-            begin = self._random(np.random.default_rng([self.settings.seed, number]))
-            path, passes = self._follow([begin], WIDTHS, most)
+            path, passes = self._follow([self._random(self.settings.seed, number)], WIDTHS, most)
             if _primal(path) < _primal(best):
                 best, spent = path, passes
         return best, spent
@@ -110,69 +106,52 @@ class Starts:
         problem, memory = self.problem, self.memory
         best = min(starts(problem, self.penalty, self.classical.machine, rows), key=lambda machine: machine.primal)
         if memory is not None:
-            last = self._with_primal(memory.machine)
+            last = _valued(problem, memory.machine)
             if last.primal <= best.primal:
                 return Place(last, memory.scaled(memory.duals, problem.cost), memory.theta)
-        return Place(best, self.classical.duals, first_theta(self.penalty, best))
+        return Place(best, self.classical.duals)
 
     def _path_pays(self) -> bool:
         primal, bound = _primal(self.known), self.classical.bound + self.penalty.least
         weight = self.penalty.omega
         if self.penalty.angles.smooth:  # where most rows meet their margins the known start is good
-            weight *= unit_of_width(self.problem, self.penalty, primal)
+            weight *= unit_of_width(self.problem, primal)
         return weight >= HEAVY * self.classical.size and primal - bound > WORTH * (primal - self.penalty.least)
 
     def _path(self, most: int) -> tuple[Place, int]:
-        omega, size, memory = self.penalty.omega, self._lightest(), self.memory
-        if unit_of_width(self.problem, self.penalty, _primal(self.known)) < HARD:
-            return self._climb(most)
-        kinks = not self.penalty.angles.smooth and omega <= NEAR * size
+        machine, omega, memory = self.known.machine, self.penalty.omega, self.memory
+        lightest = max(self.classical.size, omega / LONGEST)  # where the angles do not outweigh the rest
+        if unit_of_width(self.problem, machine.primal) < HARD:
+            return self._climb(lightest, most)
+        kinks = not self.penalty.angles.smooth and omega <= NEAR * lightest
         if kinks or (memory is not None and memory.omega > omega / GROWTH):
-            return self._follow([Begin(self.known.machine, omega)], NARROW, most)  # wide rounding would leave its basin
-        return self._follow([Begin(self.known.machine, size), self._random(np.random.default_rng(0))], WIDTHS, most)
+            return self._follow([(machine, omega)], NARROW, most)  # wide rounding would leave its basin
+        return self._follow([(machine, lightest), self._random(0)], WIDTHS, most)
 
-    def _lightest(self) -> float:
-        """The omega at which the angles do not outweigh the rest."""
-        return max(self.classical.size, self.penalty.omega / LONGEST)
-
-    def _random(self, rng: np.random.Generator) -> Begin:
+    def _random(self, *seed: int) -> tuple[Machine, float]:
+        rng = np.random.default_rng(seed)
         size = float(np.sqrt(self.classical.size)) or 1.0
-        return Begin(self._with_primal(random_machine(self.problem, size, rng)), self.penalty.omega)
+        return random_machine(self.problem, size, rng), self.penalty.omega
 
-    def _follow(self, begins: list[Begin], widths: tuple[float, ...], most: int) -> tuple[Place, int]:
-        machine, duals, multipliers, passes = follow(self.problem, self.penalty, begins, widths, most, self.settings.tol)
-        return Place(machine, duals, first_theta(self.penalty, machine), multipliers), passes
+    def _follow(self, begins: list[tuple[Machine, float]], widths: tuple[float, ...], most: int) -> tuple[Place, int]:
+        return follow(self.problem, begins, widths, most, self.settings.tol)
 
-    def _climb(self, most: int) -> tuple[Place, int]:
-        n, omega, visits = self.problem.n_rows, self._lightest(), 0
-        place = self.known
+    def _climb(self, omega: float, most: int) -> tuple[Place, int]:
+        n, visits, place = self.problem.n_rows, 0, self.known
         while omega < self.penalty.omega / CLIMB_GROWTH and visits < most * n:
-            end = self._descent(omega, place, most * n - visits)
+            penalty = self.penalty.with_(omega, self.penalty.angles.rounded(WIDEST))
+            problem = replace(self.problem, penalty=penalty)
+            start = Place(_valued(problem, place.machine), place.duals)
+            settings = self.settings._replace(tol=CLIMB_TOL, max_visits=most * n - visits)
+            end = descend_by_tangents(problem, start, settings, lambda machine, visits: None)
             place, visits, omega = end.place, visits + end.visits, CLIMB_GROWTH * omega
-        machine = self._with_primal(place.machine)
-        return Place(machine, place.duals, first_theta(self.penalty, machine)), -(-visits // n)
+        return Place(_valued(self.problem, place.machine), place.duals), -(-visits // n)
 
-    def _descent(self, omega: float, start: Place, max_visits: int) -> DescentEnd:
-        """A descent with another omega."""
-        penalty = self.penalty.with_omega(omega)
-        penalty.angles = penalty.angles.rounded(WIDEST)
-        problem = replace(self.problem, penalty=penalty)
-        W, b, _ = start.machine
-        machine = Machine(W, b, problem.primal(W, b))
-        start = Place(machine, start.duals, first_theta(penalty, machine))
-        settings = self.settings._replace(tol=CLIMB_TOL, max_visits=max_visits)
-        return descend_by_tangents(problem, penalty, start, settings, lambda machine, visits: None)
 
-    def _with_primal(self, machine: Machine) -> Machine:
-        return machine._replace(primal=self.problem.primal(machine.W, machine.b))
+def _valued(problem: Problem, machine: Machine) -> Machine:
+    """The machine with its objective in this problem."""
+    return machine._replace(primal=problem.primal(machine.W, machine.b))
 
 
 def _primal(start: Place) -> float:
     return start.machine.primal
-
-
-def first_theta(penalty: AnglePenalty, machine: Machine) -> float:
-    square = float(np.vdot(machine.W, machine.W))
-    # a tiny singular value has a huge curvature, but will not stay tiny
-    usual = 1.0 + penalty.omega / max(square, 1e-300)
-    return min(0.5 * penalty.omega * penalty.angles.curvature(machine.W), 100.0 * usual, LARGEST_THETA)

@@ -4,11 +4,6 @@ At the machine at hand, F is replaced by a convex model that meets it there. A p
 promises at most; a machine with enough of that is taken if F falls too. So F never rises, no model is solved better than it
 pays, and the descent ends when a model promises no more than the tolerance: the machine is stationary.
 
-    make the model at the machine
-    improve, until the gain is a fair part of the promise, or the promise is too small
-    take the machine if F falls
-    end if the promise is too small, else go on: another model, another method, or a jump to the end
-
 What the models are and how they are solved is said by `AngularModels` (tangents with a proximal term) and `RivalModels`
 (linearised rivals).
 """
@@ -45,33 +40,18 @@ class Models(Protocol):
     def tighten(self, look: Look) -> bool:
         """Asks for more accuracy than the last `improve`; False if rounding forbids that."""
 
-    def take(self, look: Look) -> bool:
-        """Moves to the machine of the model if F falls; whether it does."""
-
-    def is_stationary(self, look: Look) -> bool:
-        """Whether the model that was just left could not gain more than the tolerance."""
-
-    def go_on(self, look: Look, taken: bool) -> str:
-        """Prepares the next model; a status if there is none."""
+    def take(self, look: Look) -> str:
+        """Moves to the machine of the model if F falls, and prepares the next model; a status if there is none."""
 
 
 def descend(models: Models) -> str:
     """Lowers F as long as it pays; returns how that ended: "stationary", "max_iter" or "stalled"."""
     while True:
         models.begin()
-        look = _improved(models)
-        if look is None:
-            return "stalled"
-        taken = models.take(look)
-        status = "stationary" if models.is_stationary(look) else models.go_on(look, taken)
-        if status:
-            return status
-
-
-def _improved(models: Models) -> Look | None:
-    while True:
         look = models.improve()
-        if look.is_little or look.gain >= models.enough * look.promise or models.is_exhausted:
-            return look
-        if not models.tighten(look):
-            return None
+        while not (look.is_little or look.gain >= models.enough * look.promise or models.is_exhausted):
+            if not models.tighten(look):
+                return "stalled"
+            look = models.improve()
+        if status := models.take(look):
+            return status

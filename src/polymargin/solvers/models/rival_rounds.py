@@ -9,10 +9,11 @@ from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.margin_step import Ascent, Seen, Settings, is_small
 from polymargin.solvers.models.descent import Look
-from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
+from polymargin.solvers.models.rival_steps import InteriorRounds, suits
 from polymargin.solvers.types import Solution, Start
 
 INNER = 0.1  # smallest relative gap a round asks for, in tolerances
+START = 1e-2  # relative gap of the convex machines that are tried as starts, and the largest that a round asks for
 _TIGHTER = 0.25  # of that, when a round has not gained enough
 _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit, if they can
 _HASTY_EPOCHS, _CALM_EPOCHS = 3, 8  # of a short round, while rivals matter and when they hardly do
@@ -22,21 +23,16 @@ _SHORT_EPOCHS = 300  # of all of them: what is left then is better solved, and i
 
 
 class Accuracy(NamedTuple):
-    """How well the starts and the rounds before the last are solved."""
+    """How well the rounds before the last are solved."""
 
-    start: float  # relative gap of the two convex machines that are tried as starts
     round: float  # relative gap a round asks for first, in units of what the last could gain
     enough: float  # share of its own possible gain that ends a round
 
 
-_QUICK = Accuracy(1e-2, 1.0, 0.2)  # takes less time and often ends lower
-_PRECISE = Accuracy(1e-2, 0.1, 0.5)  # nearly equal problems reach the same minimum
+_QUICK = Accuracy(1.0, 0.2)  # takes less time and often ends lower
+_PRECISE = Accuracy(0.1, 0.5)  # nearly equal problems reach the same minimum
 
 Steps = Ascent | InteriorRounds
-
-
-def accuracy_of(problem: Problem) -> Accuracy:
-    return _PRECISE if is_small(problem) else _QUICK
 
 
 class BestMachine:
@@ -46,8 +42,7 @@ class BestMachine:
     """
 
     def __init__(self, steps: Steps, stated: float, convex: bool = False):
-        self.machine, self.duals = steps.machine(stated), steps.duals()
-        self.rounds, self.last_decrease = [stated], 0.0
+        self.machine, self.duals, self.rounds = steps.machine(stated), steps.duals(), [stated]
         self.convex = convex
 
     @property
@@ -58,7 +53,6 @@ class BestMachine:
         """Whether the iterate is better than all before; then it is kept."""
         if not stated < self.value:
             return False
-        self.last_decrease = (self.value - stated) / self.value
         self.machine, self.duals = steps.machine(stated), steps.duals()
         self.rounds.append(stated)
         return True
@@ -85,7 +79,9 @@ class BestMachine:
         if not self.convex:
             status = "stationary" if settled else certificate.status
             certificate = replace(certificate, status=status, stationarity=certificate.rel_gap, bounds="last convex round")
-        return Solution(self.machine, self.duals, certificate, rounds=tuple(self.rounds), last_change=self.last_decrease)
+        before, last = self.rounds[-2:] if len(self.rounds) > 1 else 2 * self.rounds
+        change = 1.0 - last / before if last < before else 0.0
+        return Solution(self.machine, self.duals, certificate, rounds=tuple(self.rounds), last_change=change)
 
 
 class RivalModels:
@@ -94,15 +90,14 @@ class RivalModels:
     Coordinate ascent, with Newton steps where they pay, solves them. Where it crawls, interior points take over.
     """
 
-    def __init__(
-        self, steps: Steps, interior: InteriorSteps | None, ledger: Ledger, best: BestMachine, accuracy: Accuracy
-    ):
-        self.steps, self._interior, self._ledger, self._best = steps, interior, ledger, best
-        self._accuracy, self._asked, self.enough = accuracy, accuracy.start, accuracy.enough
+    def __init__(self, problem: Problem, steps: Steps, ledger: Ledger, best: BestMachine):
+        self.steps, self._problem, self._ledger, self._best = steps, problem, ledger, best
+        self._accuracy, self._asked = _PRECISE if is_small(problem) else _QUICK, START
+        self.enough, self._has_interior_points = self._accuracy.enough, suits(problem)
 
     def begin(self) -> None:
         self.steps.relinearise()
-        self.steps.start_phase(_ROUND_EPOCHS if self._interior else None)
+        self.steps.start_phase(_ROUND_EPOCHS if self._has_interior_points else None)
         self._level = self._best.value  # Q meets F here
         self._best.start_round(self._ledger, self._level)
 
@@ -116,27 +111,25 @@ class RivalModels:
 
     @property
     def is_exhausted(self) -> bool:
-        return self.steps.left <= 0 or self.steps.crawls
+        return self.steps.unspent <= 0 or self.steps.crawls
 
     def tighten(self, look: Look) -> bool:
         if self._reached:
             self._asked *= _TIGHTER
         return True
 
-    def take(self, look: Look) -> bool:
-        # the next round has about as much to gain
-        self._asked = min(self._accuracy.start, self._accuracy.round * self._ledger.rel_gap)
-        return self._best.offer(self.steps, self._seen.stated)
-
-    def is_stationary(self, look: Look) -> bool:
-        return self._best.settled(self._ledger)
-
-    def go_on(self, look: Look, taken: bool) -> str:
-        if self.steps.left <= 0:
+    def take(self, look: Look) -> str:
+        steps, best, ledger = self.steps, self._best, self._ledger
+        self._asked = min(START, self._accuracy.round * ledger.rel_gap)  # the next round has about as much to gain
+        taken = best.offer(steps, self._seen.stated)
+        if best.settled(ledger):
+            return "stationary"
+        if steps.unspent <= 0:
             return "max_iter"
-        if self.steps.crawls and self._interior is not None and isinstance(self.steps, Ascent):
-            self.steps = InteriorRounds(self._interior, self._best.machine, self._best.duals, self.steps)
-        elif self.steps.crawls and not taken:
+        if steps.crawls and self._has_interior_points and isinstance(steps, Ascent):
+            self.steps = InteriorRounds(self._problem, INNER * ledger.tol, steps)
+            self.steps.start_at(best.machine, best.duals)
+        elif steps.crawls and not taken:
             return "stalled"
         return ""
 
@@ -151,7 +144,7 @@ def short_rounds(
     """
     ascent.start_phase(None)
     since = 0
-    while since < _PATIENCE and ascent.n_iter < _SHORT_EPOCHS and ascent.left > 0:
+    while since < _PATIENCE and ascent.n_iter < _SHORT_EPOCHS and ascent.unspent > 0:
         matters = seen.relaxed - seen.stated > _MATTER * (seen.relaxed - seen.dual)
         level, is_best = seen.stated, seen.stated <= best.value
         ascent.relinearise(gently=True)

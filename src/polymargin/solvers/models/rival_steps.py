@@ -26,82 +26,65 @@ def suits(problem: Problem) -> bool:
     return interior_points_fit(problem) and np.unique(problem.y).size == problem.n_classes
 
 
-class InteriorSteps:
-    """Convex steps solved one by one; `spent` counts the steps of all interior points."""
+class InteriorRounds:
+    """Rounds that solve their step at once, from where an ascent crawls: at its best machine, or at two convex machines."""
 
-    def __init__(self, problem: Problem, tol: float):
-        loss = problem.loss
-        assert loss.margin_band is not None
+    def __init__(self, problem: Problem, tol: float, ascent: Ascent):
+        assert problem.loss.margin_band is not None
         self._problem, self._tol = problem, tol
-        self._theta, self._mu = loss.margin_band
+        self._theta, self._mu = problem.loss.margin_band
         self._kappa = problem.cost / (1.0 - self._theta) ** 2
         self._rows = problem.X.astype(np.float64, copy=False)
-        self._reach = problem.longest_row
-        self.spent = 0
-
-    def squared_hinge(self, tol: float, max_iter: int) -> Machine:
-        """The optimum of the first part alone: with ``W / (1 - theta)`` that is the squared Crammer-Singer machine."""
-        found = self._interior_point(self._kappa, "squared_crammer_singer", tol, max_iter)
-        return self._machine(found.W * (1.0 - self._theta), found.b * (1.0 - self._theta))
-
-    def hinge(self, tol: float, max_iter: int) -> Machine:
-        found = self._interior_point(self._problem.cost, "crammer_singer", tol, max_iter)
-        return self._machine(found.W, found.b)
-
-    def _machine(self, W: Array, b: Array) -> Machine:
-        return Machine(W, b, self._problem.primal(W, b))
-
-    def rivals(self, machine: Machine) -> Labels:
-        S = np.asarray(self._rows @ machine.W) + machine.b
-        S[np.arange(len(S)), self._problem.y] = -np.inf
-        return np.asarray(S.argmax(axis=1), dtype=np.intp)
-
-    def solve(self, rivals: Labels, max_iter: int) -> tuple[Machine, SparseDuals, float]:
-        """The step at these rivals: a machine and its F, signed duals, and a bound of the step's optimum."""
-
-        def block(y: Labels, kappa: Array, n_classes: int, proximal: Array, order: Labels) -> Band:
-            return Band(y, kappa, n_classes, proximal, rivals[order], self._theta, self._mu)
-
-        found = self._interior_point(self._kappa, block, self._tol, max_iter)
-        a = np.where(np.abs(found.a) > _IDLE * np.abs(found.a).max(), found.a, 0.0)
-        hidden = hidden_by_rounding(float(np.abs(a).sum()), float(np.linalg.norm(found.W)), self._reach)
-        return self._machine(found.W, found.b), sparse_duals(a), found.dual - hidden
-
-    def _interior_point(self, cost: Array, block: str | BlockMaker, tol: float, max_iter: int) -> InteriorPointResult:
-        found = interior_point(replace(self._problem, X=self._rows, cost=cost), tol=tol, max_iter=max_iter, block=block)
-        self.spent += max(1, found.n_iter)
-        return found
-
-
-class InteriorRounds:
-    """The same rounds by interior points, which go on from the best machine of an ascent; each solves its step at once."""
-
-    def __init__(self, interior: InteriorSteps, best: Machine, duals: SparseDuals, ascent: Ascent):
-        self._interior, self._machine, self._duals = interior, best, duals
-        self._epochs = ascent.budget // ascent.n_rows
-        self._before = ascent.n_iter
-        self._bound = -np.inf
+        self._max_iter, self.n_iter = ascent.budget // ascent.n_rows, ascent.n_iter
+        self._bound, self._duals = -np.inf, ascent.duals()
         self.crawls = False
 
-    @property
-    def n_iter(self) -> int:
-        return self._before + self._interior.spent
+    def start_at(self, machine: Machine, duals: SparseDuals) -> None:
+        self._machine, self._duals = machine, duals
+
+    def start_at_hinges(self, tol: float) -> None:
+        """At the better of the optima of the squared hinge, the first part alone, and the hinge of Crammer and Singer."""
+        scale = 1.0 - self._theta  # of W in the first part, against the squared hinge
+        self._machine = self._solved(self._kappa, "squared_crammer_singer", tol, scale)[0]
+        if self.unspent > 0:
+            hinge = self._solved(self._problem.cost, "crammer_singer", tol)[0]
+            self._machine = min(self._machine, hinge, key=lambda machine: machine.primal)
 
     @property
-    def left(self) -> int:
-        return self._epochs - self.n_iter
+    def unspent(self) -> int:
+        """Steps that are left."""
+        return self._max_iter - self.n_iter
 
     def start_phase(self, epochs: int | None) -> None:
         self.crawls = False
 
     def relinearise(self) -> None:
-        self._rivals = self._interior.rivals(self._machine)
+        S = np.asarray(self._rows @ self._machine.W) + self._machine.b
+        S[np.arange(len(S)), self._problem.y] = -np.inf
+        self.rivals = np.asarray(S.argmax(axis=1), dtype=np.intp)
 
     def improve(self, tol: float) -> bool:
-        if self.left > 0:
-            self._machine, self._duals, self._bound = self._interior.solve(self._rivals, self.left)
+        """The step at these rivals: a machine and its F, signed duals, and a bound of the step's optimum."""
+
+        def block(y: Labels, kappa: Array, n_classes: int, proximal: Array, order: Labels) -> Band:
+            return Band(y, kappa, n_classes, proximal, self.rivals[order], self._theta, self._mu)
+
+        if self.unspent > 0:
+            self._machine, found = self._solved(self._kappa, block, self._tol)
+            a = np.where(np.abs(found.a) > _IDLE * np.abs(found.a).max(), found.a, 0.0)
+            hidden = hidden_by_rounding(float(np.abs(a).sum()), float(np.linalg.norm(found.W)), self._problem.longest_row)
+            self._duals, self._bound = sparse_duals(a), found.dual - hidden
         self.crawls = True  # whatever it has not reached, another attempt would not
         return True
+
+    def _solved(
+        self, cost: Array, block: str | BlockMaker, tol: float, scale: float = 1.0
+    ) -> tuple[Machine, InteriorPointResult]:
+        problem = replace(self._problem, X=self._rows, cost=cost)
+        found = interior_point(problem, tol=tol, max_iter=self.unspent, block=block)
+        self.n_iter += max(1, found.n_iter)
+        W, b = scale * found.W, scale * found.b
+        return Machine(W, b, self._problem.primal(W, b)), found
 
     def look(self) -> Seen:
         return Seen(self._machine.primal, np.nan, self._bound)

@@ -10,10 +10,10 @@ round replaces it, at the machine W_t:
 - "paper": by ``[s_y - M_i - 1 - theta]_+^2`` with the number ``M_i = max_{l != y} s_l`` of W_t (Zhang & Zhou 2017,
   Algorithm 1). That is neither above F nor a descent method: w_r does not feel the constraint.
 
-Each round is one convex problem for the native loop (``ascent/band.py``), started from the last duals; on data with few
-features Newton steps end it, and where they crawl too interior points take over (``rival_steps.py``). Its dual value D_t
-bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below ``tol * F(W_t)``
-(``rival_rounds.py``).
+Each round is one convex problem for the native loop (``ascent/margin_step.py``), started from the last duals; on data with
+few features Newton steps end it, and where they crawl too interior points take over (``rival_steps.py``). Its dual value
+D_t bounds Q_t from below, so ``F(W_t) - D_t`` bounds what a round can gain: "cccp" stops once that is below
+``tol * F(W_t)`` (``rival_rounds.py``).
 
 With two classes there is one rival only: Q_t is F, which is convex, and the bound is one of its optimum.
 """
@@ -27,12 +27,11 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.losses import CrammerSingerHinge
 from polymargin.problem import Problem
-from polymargin.solvers.ascent.driver import dual_ascent
 from polymargin.solvers.ascent.margin_step import Ascent, Settings, solve_step
-from polymargin.solvers.models import rival_steps
+from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.models.descent import descend
-from polymargin.solvers.models.rival_rounds import INNER, BestMachine, RivalModels, Steps, accuracy_of, short_rounds
-from polymargin.solvers.models.rival_steps import InteriorRounds, InteriorSteps
+from polymargin.solvers.models.rival_rounds import INNER, START, BestMachine, RivalModels, Steps, short_rounds
+from polymargin.solvers.models.rival_steps import InteriorRounds, suits
 from polymargin.solvers.types import Machine, Solution, Start
 
 _START_EPOCHS = 100  # that each of the two convex machines may take that are tried as starts
@@ -64,41 +63,36 @@ def concave_convex(
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
-    interior = InteriorSteps(problem, INNER * ledger.tol) if rival_steps.suits(problem) else None
-    steps: Steps = best_start(problem, settings, interior) if start is None else Ascent(problem, settings, start)
+    steps = best_start(problem, settings, ledger.tol) if start is None else Ascent(problem, settings, start)
     seen = steps.look()
     best = BestMachine(steps, seen.stated, convex=problem.n_classes == 2)
     ledger.at_hand = lambda: best.machine
-    if isinstance(steps, Ascent) and steps.prefers_short_rounds and steps.left > 0:
+    if isinstance(steps, Ascent) and steps.prefers_short_rounds and steps.unspent > 0:
         steps = short_rounds(problem, settings, steps, seen, ledger, best)
         if best.settled(ledger):
             return best.close(ledger, steps.n_iter, max_iter, "max_iter")
-    models = RivalModels(steps, interior, ledger, best, accuracy_of(problem))
+    models = RivalModels(problem, steps, ledger, best)
     status = descend(models)
     return best.close(ledger, models.steps.n_iter, max_iter, status)
 
 
-# -- starts ---------------------------------------------------------------------------------------------------------
-
-
-def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | None) -> Steps:
+def best_start(problem: Problem, settings: Settings, tol: float) -> Steps:
     """The better of the optima of the squared-hinge and the hinge machine of Crammer and Singer, both roughly solved.
 
     Neither always leads to the better minimum, and both are cheap. Short rounds start at the squared hinge.
     """
     squared = Ascent(problem, settings)
-    tol = _ROUGH_START if squared.prefers_short_rounds else accuracy_of(problem).start
     squared.start_phase(_START_EPOCHS)
-    squared_value = solve_step(squared, tol).stated
-    if squared.prefers_short_rounds:
-        return squared
-    if interior is not None and squared.crawls and squared.left > 0:
-        return _start_by_interior_points(interior, squared, tol)
-    epochs = min(squared.left // problem.n_rows, _START_EPOCHS)
-    if epochs < 1:
+    squared_value = solve_step(squared, _ROUGH_START if squared.prefers_short_rounds else START).stated
+    if squared.crawls and suits(problem) and not squared.prefers_short_rounds:
+        rounds = InteriorRounds(problem, INNER * tol, squared)
+        rounds.start_at_hinges(START)
+        return rounds
+    epochs = min(squared.unspent // problem.n_rows, _START_EPOCHS)
+    if squared.prefers_short_rounds or epochs < 1:
         return squared
     hinge_machine = replace(problem, loss=CrammerSingerHinge())
-    ledger = Ledger(tol, rounding=hinge_machine.rounding_at)
+    ledger = Ledger(START, rounding=hinge_machine.rounding_at)
     found = dual_ascent(hinge_machine, ledger, max_iter=epochs, seed=settings.seed, n_threads=settings.n_threads)
     assert found.duals is not None  # dual ascent has them
     hinge = Ascent(problem, settings, Start(found.duals, found.machine.b))
@@ -106,16 +100,6 @@ def best_start(problem: Problem, settings: Settings, interior: InteriorSteps | N
     start = hinge if hinge.look().stated < squared_value else squared
     start.spent = spent - start.loop.visits
     return start
-
-
-def _start_by_interior_points(interior: InteriorSteps, ascent: Ascent, tol: float) -> InteriorRounds:
-    found = []
-    for solve in (interior.squared_hinge, interior.hinge):
-        epochs = ascent.left // ascent.n_rows - interior.spent
-        if epochs > 0:
-            found.append(solve(tol, epochs))
-    best = min(found, key=lambda machine: machine.primal)
-    return InteriorRounds(interior, best, ascent.duals(), ascent)
 
 
 # -- the paper's own iteration ----------------------------------------------------------------------------------------
@@ -131,7 +115,7 @@ def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
     machine, duals = ascent.machine(seen.stated), ascent.duals()
     rounds, change, status = [seen.stated], np.inf, "max_iter"
     ledger.at_hand = lambda: machine
-    while ascent.left > 0 and status != "stationary":
+    while ascent.unspent > 0 and status != "stationary":
         ascent.relinearise()
         seen = solve_step(ascent, _PAPER_ACCURACY * ledger.tol)
         solved = seen.relaxed - seen.dual <= ledger.tol * seen.relaxed

@@ -24,7 +24,6 @@ from polymargin.solvers.types import Machine
 _SPARE = 5  # random directions beyond the number of classes
 _RANK_TOL = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-6}  # relative size of a direction that counts
 _LIFTS = (0.01, 0.1, 0.3, 1.0)  # levels to which small singular values are lifted, of the level without a loss
-_BLOCK = 1024  # rows
 
 Array = NDArray[np.float64]
 
@@ -40,14 +39,7 @@ class Rows(NamedTuple):
 def look_at_rows(problem: Problem) -> Rows:
     """A few random mixtures of the rows have the rank of all rows, up to their number."""
     X, n = problem.X, problem.n_rows
-    count = min(n, problem.n_classes + _SPARE)
-    rng = np.random.default_rng(0)
-    mixtures, total, mean = np.zeros((problem.n_features, count)), np.zeros(count), np.zeros(problem.n_features)
-    for block, cost in _blocks(problem):
-        mixing = rng.standard_normal((block.shape[0], count))
-        mixtures += block.T @ mixing
-        total += mixing.sum(axis=0)
-        mean += block.T @ cost
+    mixtures, total, mean = _mixtures(problem, min(n, problem.n_classes + _SPARE), np.random.default_rng(0))
     rounding = 4.0 * float(np.finfo(X.dtype).eps) * float(np.linalg.norm(mixtures))  # what is left of rows that are the same
     if problem.fit_intercept:  # differences from the first row span the centred rows
         first = X[[0]].astype(np.float64)
@@ -55,32 +47,50 @@ def look_at_rows(problem: Problem) -> Rows:
     U, s, _ = np.linalg.svd(mixtures, full_matrices=False)
     kept = (s > _RANK_TOL[X.dtype] * s.max(initial=0.0)) & (s > rounding)
     fingerprint = np.array([mixtures[:, 0].sum(), np.abs(mixtures).sum(), n])
-    mean *= float(problem.fit_intercept) / float(problem.cost.sum())
     return Rows(np.ascontiguousarray(U[:, kept]), _heading(problem, mean), fingerprint)
+
+
+def random_machine(problem: Problem, size: float, rng: np.random.Generator) -> Machine:
+    """A random mixture of the rows, of their differences if the intercept is free, of a given size."""
+    W, total, mean = _mixtures(problem, problem.n_classes, rng)
+    W -= np.outer(mean, total)
+    W *= size / max(float(np.linalg.norm(W)), 1e-300)
+    b = -mean @ W
+    return Machine(W, b, problem.primal(W, b))
+
+
+def _mixtures(problem: Problem, count: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Random mixtures (d, count) of the rows, the sums of their weights, and the mean row; 0 without an intercept."""
+    mixtures, total, mean = np.zeros((problem.n_features, count)), np.zeros(count), np.zeros(problem.n_features)
+    for X, _, cost in blocks(problem):
+        mixing = rng.standard_normal((X.shape[0], count))
+        mixtures += X.T @ mixing
+        total += mixing.sum(axis=0)
+        mean += X.T @ cost
+    return mixtures, total, mean * (float(problem.fit_intercept) / float(problem.cost.sum()))
 
 
 def _heading(problem: Problem, mean: Array) -> Array:
     """``sum_i u_i |x_i - mean|^2 (x_i - mean)``."""
     heading = np.zeros(problem.n_features)
-    for block, cost in _blocks(problem):
-        squares = row_norms(block, squared=True) - 2.0 * (block @ mean) + float(mean @ mean)
-        heading += block.T @ (cost * squares) - mean * float(cost @ squares)
+    for X, _, cost in blocks(problem):
+        squares = row_norms(X, squared=True) - 2.0 * (X @ mean) + float(mean @ mean)
+        heading += X.T @ (cost * squares) - mean * float(cost @ squares)
     heading /= max(float(np.abs(heading).max(initial=0.0)), 1e-300)  # its squares may overflow
     return heading / max(float(np.linalg.norm(heading)), 1e-300)
 
 
-def _blocks(problem: Problem) -> Iterator[tuple[Any, Array]]:
-    """Some rows at a time in double precision, and their costs."""
-    for start in range(0, problem.n_rows, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        yield problem.X[rows].astype(np.float64, copy=False), problem.cost[rows]
+def blocks(problem: Problem) -> Iterator[tuple[Any, NDArray[np.int32], Array]]:
+    """Some rows at a time in double precision, their classes and their costs."""
+    for rows in problem.blocks():
+        yield problem.X[rows].astype(np.float64, copy=False), problem.y[rows], problem.cost[rows]
 
 
 def starts(problem: Problem, penalty: AnglePenalty, machine: Machine, rows: Rows) -> Iterator[Machine]:
     """The Crammer-Singer machine with its common vector, and the same with small singular values lifted to a level."""
     W = with_common_vector(penalty, machine.W, rows)
     yield Machine(W, machine.b, problem.primal(W, machine.b))
-    T, r = float(np.vdot(W, W)), penalty.rank
+    T, r = float(np.vdot(W, W)), penalty.angles.rank
     level = np.sqrt(penalty.omega * T / (r * (T + penalty.omega)))
     U, sigma, V = _factors(W, rows.basis, r)
     for share in _LIFTS:
@@ -93,16 +103,16 @@ def starts(problem: Problem, penalty: AnglePenalty, machine: Machine, rows: Rows
 def _factors(W: Array, basis: Array, r: int) -> tuple[Array, Array, Array]:
     """U (d, r), singular values and V (c, r) of W, with directions of the basis where the rank is short."""
     U, sigma, Vt = np.linalg.svd(W, full_matrices=False)
-    kept = sigma[:r] > 1e-9 * sigma.max(initial=0.0)
-    short = r - int(kept.sum())
-    U, sigma = U[:, :r][:, kept], np.concatenate([sigma[:r][kept], np.zeros(short)])
-    if short:
-        rest = _outside(basis, U)
-        U = np.hstack([U, np.linalg.svd(rest, full_matrices=False)[0][:, :short]])
-    V = np.linalg.svd(Vt[:r][kept])[2][:r].T if short else Vt[:r].T
-    if short:
-        V[:, : r - short] = Vt[:r][kept].T
-    return U, sigma, V
+    k = int((sigma[:r] > 1e-9 * sigma.max(initial=0.0)).sum())
+    U = np.hstack([U[:, :k], np.linalg.svd(_outside(basis, U[:, :k]), full_matrices=False)[0][:, : r - k]])
+    V = np.vstack([Vt[:k], np.linalg.svd(Vt[:k])[2][k:r]]).T
+    return U, np.append(sigma[:k], np.zeros(r - k)), V
+
+
+def _span(W: Array) -> Array:
+    """Orthonormal vectors that span the columns."""
+    U, sigma, _ = np.linalg.svd(W, full_matrices=False)
+    return np.asarray(U[:, sigma > 1e-7 * sigma.max(initial=0.0)])
 
 
 def _outside(basis: Array, U: Array) -> Array:
@@ -125,8 +135,7 @@ def with_common_vector(penalty: AnglePenalty, W: Array, rows: Rows) -> Array:
 
 def _across(W: Array, rows: Rows) -> Array | None:
     """A unit vector in the span of the rows at right angles to all columns of W, the heading's part if it has one."""
-    U, sigma, _ = np.linalg.svd(W, full_matrices=False)
-    U = U[:, sigma > 1e-7 * sigma.max(initial=0.0)]
+    U = _span(W)
     if U.shape[1] >= rows.basis.shape[1]:
         return None
     headed = bool(rows.heading.any())
@@ -135,24 +144,6 @@ def _across(W: Array, rows: Rows) -> Array | None:
     sizes = np.linalg.norm(rest, axis=0)
     pick = 0 if headed and sizes[0] > 1e-6 else int(sizes.argmax())
     return np.asarray(rest[:, pick] / sizes[pick]) if sizes[pick] > 1e-6 else None
-
-
-def random_machine(problem: Problem, size: float, rng: np.random.Generator) -> Machine:
-    """A random mixture of the rows, of their differences if the intercept is free, of a given size; no offsets."""
-    W, total = np.zeros((problem.n_features, problem.n_classes)), np.zeros(problem.n_classes)
-    mean = np.zeros(problem.n_features)
-    for block, _ in _blocks(problem):
-        mixing = rng.standard_normal((block.shape[0], problem.n_classes))
-        W += block.T @ mixing
-        total += mixing.sum(axis=0)
-        mean += np.asarray(block.sum(axis=0)).ravel() / problem.n_rows
-    if problem.fit_intercept:
-        W -= np.outer(mean, total)
-    W *= size / max(float(np.linalg.norm(W)), 1e-300)
-    b = np.zeros(problem.n_classes)
-    if problem.fit_intercept:
-        b -= mean @ W
-    return Machine(W, b, np.inf)
 
 
 def canonical(machine: Machine, rows: Rows) -> Machine:
@@ -167,7 +158,6 @@ def canonical(machine: Machine, rows: Rows) -> Machine:
     u = _across(V, rows)
     if u is None:
         return machine
-    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
-    part = _outside(mean[:, None], U[:, sigma > 1e-7 * sigma.max(initial=0.0)])[:, 0]
+    part = _outside(mean[:, None], _span(V))[:, 0]
     turned = float(np.linalg.norm(part)) * u - part
     return Machine(np.ascontiguousarray(W + turned[:, None]), b, primal)

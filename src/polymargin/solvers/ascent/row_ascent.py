@@ -1,0 +1,154 @@
+"""Dual ascent over rows: machines with ``R = 1/2 |W|^2``, or with a block norm, which is the same with class scales.
+
+Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, ``tau_il = -a_il``. Plainly W is Z, and
+
+    P = sum_i u_i loss_i + 1/2 |W|^2        D = sum_il a_il - 1/2 |W|^2        (free intercept: sum_i tau_ik = 0)
+
+The block norm ``R = 1/2 (sum_k |w_k|^p)^(2/p)`` is a minimum over class scales beta (penalties/block_norm.py). For fixed
+beta the machine has the penalty ``sum_k |w_k|^2 / (2 beta_k)``, whose dual the native loop climbs: ``w_k = beta_k z_k``.
+Every other epoch beta moves. The true dual needs no beta,
+
+    D = sum_i A_i - 1/2 |z|_{2,p*}^2        (squared hinge: A_i - A_i^2 / (4 u_i)),      A_i = sum_l a_il,
+
+so that the gap of w and a splits into the loop's own gap and the price of wrong class scales, which takes c numbers:
+
+    P(w) - D(a) = sum_i (row gap) + [ 1/2 |w|_{2,p}^2 + 1/2 |z|_{2,p*}^2 - <w, z> ].
+
+Neither part is driven far below the other. (Lei, Dogan, Binder & Kloft 2015, Algorithm 1, Problems 11 and 13.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Ledger
+from polymargin.problem import Problem
+from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
+from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
+from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
+from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, value_of_loop
+from polymargin.solvers.rows import centre_and_spread
+from polymargin.solvers.types import Solution, SparseDuals, Start
+
+Array = NDArray[np.float64]
+Watch = Callable[[int, Callable[[], SparseDuals]], bool]
+
+
+class RowsProof(Proof):
+    """With ``R = 1/2 |W|^2``. With a free intercept the duals are repaired first."""
+
+    plain: ClassVar = Rhythm(epochs=100, inner=1.0, restores="look")
+    with_intercept: ClassVar = Rhythm(epochs=10, grace=8)
+
+    def __init__(self, problem: Problem, loop: Any, n_threads: int):
+        self.problem: Problem = problem
+        self.loop, self._n_threads = loop, n_threads
+        self._repaired: Repaired | None = None
+        self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
+
+    def penalty(self) -> float:
+        """R of the iterate."""
+        return 0.5 * float(self.loop.squared_norm)
+
+    def dual(self, matters: float) -> float:
+        """Dual value of the loop's duals; `matters` says what rounding may hide without harm."""
+        return value_of_loop(self.loop, self.problem.n_classes, self.problem.longest_row, matters)
+
+    def ray(self, factors: Array) -> Ray:
+        """That of the loop's duals times a factor for each pair of classes."""
+        room, total, squared_norm = self.loop.scaled(factors)
+        self._inside = None
+        if room == 0.0:  # a cone: no multiple of these duals lies in it
+            outside = SparseDuals(*self.loop.duals()).times(factors, self.problem.y)
+            self._inside, total, squared_norm = self.problem.moved_inside(outside)
+            room = 1.0
+        return Ray(total, 0.5 * squared_norm, room)
+
+    def values(self, tol: float) -> tuple[float, float]:
+        primal = self.penalty() + float(self.loop.loss(self._n_threads))
+        if not self.problem.fit_intercept:
+            return primal, self.dual(tol * primal)
+        factors = balancing_factors(self.loop.flows())
+        self._repaired = Repaired(factors, self.ray(factors))
+        return primal, self._repaired.ray.value
+
+    def iterate(self) -> tuple[Array, Array]:
+        b = self.loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
+        return self.loop.weights(), b
+
+    def duals(self) -> SparseDuals:
+        """The duals whose value is the bound."""
+        duals = SparseDuals(*self.loop.duals())
+        if self._repaired is None:
+            return duals
+        if self._inside is not None:
+            return self._inside._replace(values=self._repaired.ray.best * self._inside.values)
+        return self._repaired.duals(duals, self.problem.y)
+
+
+class BlockNormProof(RowsProof):
+    """With class scales."""
+
+    plain = Rhythm(epochs=2, grace=40, loosely=True, restores="look")
+    with_intercept = Rhythm(epochs=5, grace=40, loosely=True)
+
+    def __init__(self, problem: Problem, loop: Any, n_threads: int, scales: ClassScales):
+        super().__init__(problem, loop, n_threads)
+        self._scales = scales
+
+    def penalty(self) -> float:
+        return self._scales.primal_penalty
+
+    def dual(self, matters: float) -> float:
+        return float(self.loop.dual_sum) - self._scales.conjugate(self._scales.squares)
+
+    def ray(self, factors: Array) -> Ray:
+        room, total, losses, squares = self.loop.totals_of(factors)
+        return Ray(total, 0.5 * losses + self._scales.conjugate(squares), room)
+
+
+def dual_ascent(
+    problem: Problem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    start: Start | None = None,
+    gives_up: Watch | None = None,
+) -> Solution:
+    """Climbs from `start` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up; a free intercept moves too.
+
+    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
+    """
+    scaling, scales, moves = problem.penalty.class_scales, None, list[Move]()
+    if scaling is None:
+        proof = RowsProof(problem, open_loop(problem, seed), n_threads)
+    else:
+        warm, loop = None if start is None else start.scales, open_scaled_loop(problem, seed)
+        scales = ClassScales(loop, scaling, np.ones(problem.n_classes) if warm is None else warm)
+        proof = BlockNormProof(problem, loop, n_threads, scales)
+        moves.append(scales)
+    loop, intercept = proof.loop, None
+    if problem.fit_intercept:
+        size = 1.0 if scales is None else float(np.median(scales.scales))
+        intercept = FreeIntercept(loop, *centre_and_spread(problem.X), size)
+        moves.append(intercept)
+    if start is not None:
+        loop.set_duals(*start.duals)
+        if intercept is not None:
+            intercept.place(start.b)
+    ledger.at_hand = proof.at_hand
+    rhythm = proof.plain if intercept is None else proof.with_intercept
+    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
+
+    def enough() -> bool:
+        return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
+
+    driver.climb(ledger, proof, enough)
+    end = ledger.close(min(max_iter, driver.n_iter))
+    return Solution(proof.best_machine, proof.duals(), end, scales=None if scales is None else scales.scales)
