@@ -68,10 +68,7 @@ class L1Model(NamedTuple):
 
 
 class PairwiseL1(Penalty):
-    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``.
-
-    It remembers the width of its last blur, so that models of one blur, asked for one after the other, are of one function.
-    """
+    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""
 
     name = "pairwise l1 distances"
     centres = has_model = True
@@ -79,7 +76,6 @@ class PairwiseL1(Penalty):
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)
         self.epsilon = float(epsilon)
-        self._last_width = (0.0, 0.0)
 
     @property
     def smooth(self) -> bool:
@@ -111,12 +107,16 @@ class PairwiseL1(Penalty):
     def offset_conjugate(self, sums: Array, scale: float) -> float:
         return float(sums @ sums) / (4.0 * self.epsilon)
 
-    def model(self, W: Array, blur: float) -> L1Model:
-        """R near W, blurred by about `blur`."""
-        p, E = self.p, incidence(W.shape[1])
+    def width(self, W: Array, blur: float) -> float:
+        """eta; it depends on how steep R is near W."""
+        r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
+        floor = (blur / max(1, len(r))) ** (1.0 / self.p)  # shorter differences cost less than the blur
+        steepness = float((self.p * np.maximum(r, floor) ** (self.p - 1.0)).sum())
+        return blur / (max(steepness, 1e-300) * max(1, len(W)))
+
+    def model(self, W: Array, width: float) -> L1Model:
+        p, E, eta = self.p, incidence(W.shape[1]), width
         D = W @ E
-        exact = np.abs(D).sum(axis=0)
-        eta = self._width(exact, blur, len(W))
         rho = np.sqrt(D * D + eta * eta)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             signs = np.where(rho > 0.0, D / rho, 0.0)
@@ -128,14 +128,6 @@ class PairwiseL1(Penalty):
             ridge = 2.0 * self.epsilon
             gradient = (signs * slopes) @ E.T + ridge * W
             return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
-
-    def _width(self, r: Array, blur: float, d: int) -> float:
-        """eta for a blur: from the first W it is asked for, so that one blur is one function of W."""
-        if blur != self._last_width[0]:
-            floor = (blur / max(1, len(r))) ** (1.0 / self.p)  # shorter differences cost less than the blur
-            steepness = float((self.p * np.maximum(r, floor) ** (self.p - 1.0)).sum())
-            self._last_width = (blur, blur / (max(steepness, 1e-300) * max(1, d)))
-        return self._last_width[1]
 
     def conjugate_along(self, model: L1Model, Z: Array) -> tuple[Callable[[float], float], Ray]:
         """An upper bound of ``R*(t Z)`` as a function of t, and its shape."""

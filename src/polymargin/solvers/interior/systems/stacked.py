@@ -57,17 +57,17 @@ class NewtonSystem:
             out[: d.r] -= np.outer(d.mean, offset)
         return out
 
-    def solve(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
-        """``D`` with ``H D = G`` and the number of products it took."""
+    def solve(self, G: Array, tol: float, max_iter: int) -> Array:
+        """``D`` with ``H D = G``."""
         if self._factor is not None:
             D = self._back(G)
             rest = G - self.product(D)  # one step of refinement: the weights range over many decades
             change = self._back(rest)
             if abs(float(np.vdot(rest, change))) <= RELIABLE * abs(float(np.vdot(G, D))) or not self._set_heavy_apart():
-                return _centred(D + change), 1
+                return _centred(D + change)
         if self._bordered is not None:
             D, self._pulls, self.stretch_pulls = self._bordered.solve(G)
-            return _centred(D), 0
+            return _centred(D)
         return self._conjugate_gradients(G, tol, max_iter)
 
     def scores(self, D: Array) -> Array:
@@ -144,7 +144,7 @@ class NewtonSystem:
         self._heavy, self._factor = (rows, rivals, weights, curvature.y), None
         return True
 
-    def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
+    def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> Array:
         x, r = np.zeros_like(G), G.copy()
         z = self._precondition(r)
         p, rz = z.copy(), float((r * z).sum())
@@ -163,7 +163,7 @@ class NewtonSystem:
             p *= new / rz
             p += z
             rz = new
-        return _centred(x), n
+        return _centred(x)
 
     def _precondition(self, R: Array) -> Array:
         if self._preconditioner is None:
