@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.solvers.interior.systems.preconditioner import HeavyPairs, mean_preconditioner
+from polymargin.solvers.interior.systems.preconditioner import HeavyPairs, MeanInverse
 from polymargin.solvers.rows import Design
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ class SoftmaxCurvature:
 
     def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
         weighted = self.P * self.cost[:, None]
-        return mean_preconditioner(design, np.diag(weighted.sum(axis=0)) - self.P.T @ weighted, model, rate)
+        return MeanInverse(design, np.diag(weighted.sum(axis=0)) - self.P.T @ weighted, model, rate)
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.P.shape[1], design.n_unknowns
@@ -102,15 +102,19 @@ class ProductCurvature:
         return self.cost[:, None] * np.asarray(self.loss.hessian_product(self.S, self.y, V), dtype=np.float64)
 
     def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
-        c = self.S.shape[1]
-        columns = np.array([self.apply(np.tile(np.eye(c)[k], (len(self.y), 1))).sum(axis=0) for k in range(c)])
-        return mean_preconditioner(design, 0.5 * (columns + columns.T), model, rate)
+        return MeanInverse(design, self._matrices().sum(axis=0), model, rate)
 
     def add_to(self, H: Array, design: Design) -> None:
         c, q = self.S.shape[1], design.n_unknowns
         blocks = H.reshape(c, q, c, q)
-        columns = [self.apply(np.tile(np.eye(c)[k], (len(self.y), 1))) for k in range(c)]
+        M = self._matrices()
         for part, Z in design.dense_rows(np.arange(design.n)):
             for k in range(c):
                 for other in range(c):
-                    blocks[k, :, other] += (Z.T * (0.5 * (columns[k][part, other] + columns[other][part, k]))) @ Z
+                    blocks[k, :, other] += (Z.T * M[part, k, other]) @ Z
+
+    def _matrices(self) -> Array:
+        """The rows' second derivatives, (n, c, c)."""
+        n, c = self.S.shape
+        columns = np.stack([self.apply(np.tile(np.eye(c)[k], (n, 1))) for k in range(c)], axis=1)
+        return np.asarray(0.5 * (columns + columns.transpose(0, 2, 1)))

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin.solvers.interior.systems.sorted_rows import SortedRows
+from polymargin.solvers.linear import definite
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -36,23 +36,17 @@ class LaplacianSystem:
         return np.asarray(tau @ self._rows.T.T)
 
     def factorise(self, mesh: Array | None, star: Array | None) -> None:
-        """For edges as `assemble` takes them; a ridge relative to the diagonal only if rounding made it indefinite."""
+        """For edges as `assemble` takes them."""
         rows = self._rows
-        H = assemble(rows.T, rows.starts, mesh, star, rows.n_penalised, rows.scales)
-        diagonal, ridge = H.diagonal().copy(), 0.0
-        while True:
-            self._factor, failed = dpotrf(H.T, lower=0, clean=0, overwrite_a=0)
-            if not failed:
-                return
-            ridge = max(100.0 * ridge, 1e-14)
-            if not ridge < 1.0:
-                raise np.linalg.LinAlgError("the Newton matrix is not finite")
-            np.fill_diagonal(H, diagonal * (1.0 + ridge))
+        back = definite(assemble(rows.T, rows.starts, mesh, star, rows.n_penalised, rows.scales))
+        if back is None:
+            raise np.linalg.LinAlgError("the Newton matrix is not finite")
+        self._back = back
 
     def solve(self, right: Array) -> Array:
         rows = self._rows
         V = np.zeros(right.shape)
-        V[:-1] = dpotrs(self._factor, right[:-1].ravel(), lower=0)[0].reshape(V[:-1].shape)
+        V[:-1] = self._back(right[:-1].ravel()).reshape(V[:-1].shape)
         shares = 1.0 / rows.scales
         penalised = V[:, : rows.n_penalised]
         penalised -= shares @ penalised / shares.sum()
