@@ -1,4 +1,4 @@
-"""Linear systems of Newton methods: a factorisation that survives rounding, an iteration for matrices that are not formed."""
+"""Linear systems of Newton methods: a factorisation that survives rounding, an iteration for matrices that are not made."""
 
 from __future__ import annotations
 

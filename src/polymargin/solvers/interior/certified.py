@@ -57,15 +57,17 @@ def _imbalance(rows: SortedRows, block: RowTerms, r: Array, dual: float, V: Arra
     At the optimum the rows of class y, with mean x_y and total cost U_y, lose at most `primal`, so that
     ``b*_l - b*_y <= primal/U_y - 1 + (w*_y - w*_l)'x_y``. With w in place of w* the last term changes by at
     most ``2 e ||x_y|| sqrt(max beta)``, ``e^2 = primal - F*``, as F is strongly convex in W: a quadratic
-    inequality for e.
+    inequality for e. A loss that bounds only sums of m such differences bounds the one of the largest and the smallest
+    offset by them: with y that of the smallest, none of the others is negative.
     """
     if not r.size:
         return 0.0
     size = float(np.abs(r).sum())
     scores = V[:, : rows.n_penalised] @ rows.class_mean.T + rows.class_given  # of the means, one per column
-    spread = block.mean_hinge(primal, rows.class_cost) - 1.0 + (scores.diagonal() - scores.min(axis=0))
-    charge = 0.5 * size * max(0.0, float(spread.max()))
-    slope = size * rows.largest_mean * math.sqrt(rows.scales.max())
+    m = block.n_rivals
+    below = np.sort(scores.diagonal() - scores, axis=0)[-m:].sum(axis=0)
+    charge = 0.5 * size * max(0.0, float((block.mean_hinge(primal, rows.class_cost) - m + below).max()))
+    slope = m * size * rows.largest_mean * math.sqrt(rows.scales.max())
     return charge + 0.5 * slope * (slope + math.sqrt(slope**2 + 4.0 * max(0.0, primal - dual + charge)))
 
 
@@ -95,12 +97,11 @@ def certified(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> Cert
     primal, scale = min((t * t * R + block.loss(t * S), t) for t in (1.0, 1.0 + 16.0 * EPS))
     a = -best.tau
     a.ravel()[rows.own] = 0.0
-    a = block.clip(a)
+    a = block.feasible(a)
     dual, r = _dual_of_arrays(rows, block, a, best.V, primal)
     if rows.has_intercept and np.abs(r).max() > 1e-13 * a.sum():  # stopped before r was down to rounding
         with np.errstate(all="ignore"):
-            repaired = _balanced(rows, a)
-            repaired *= min(1.0, block.room(repaired))
+            repaired = block.feasible(_balanced(rows, a))
             value, _ = _dual_of_arrays(rows, block, repaired, best.V, primal)
         if primal - value <= max(primal - dual, tol * primal):
             a, dual = repaired, value

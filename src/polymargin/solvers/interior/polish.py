@@ -32,9 +32,8 @@ def polish(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> None:
     if m > max(_FEW, V.size):  # not a face yet
         return
     N, x = signs_of(face.gains, face.loses, rows.n_classes), rows.T[:p, face.row]
-    steps = 4 if m else 0  # the first solves, the others refine
     solve = _saddle_solver((x.T @ x) * (N @ (beta * N.T)), N if rows.has_intercept else N[:, :0])
-    for _ in range(steps):
+    for _ in range(4 if m else 0):  # the first solves, the others refine
         Z = block.face_pull(face) @ rows.T.T
         V[:, :p] = beta * Z[:, :p]
         change, db = solve(block.face_gaps(face, V @ rows.T), Z[:, p:].ravel())
@@ -50,8 +49,8 @@ def polish(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> None:
 
 def _saddle_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
     """With a ridge against dependent pieces that refinement undoes; what is singular in spite of it has no solution: nan."""
-    K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().mean() or 1.0)
-    inverse = definite(K, with_ridge=False)
+    K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().sum() / max(1, len(K)) or 1.0)
+    inverse = definite(K, with_ridge=False) if K.size else (lambda right: right)
     KN = np.full(N.shape, np.nan) if inverse is None else inverse(N) if N.size else N
     if inverse is None or not np.isfinite(KN).all():
         return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))

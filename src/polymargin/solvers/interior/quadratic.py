@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polymargin.problem import Problem
-from polymargin.solvers.interior.blocks.hinges import BLOCKS
+from polymargin.solvers.interior.blocks import BLOCKS
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import RowTerms
 from polymargin.solvers.interior.central_path import Path, follow_central_path
@@ -87,7 +87,7 @@ def interior_point(
     on which rows there are, not on whether a row is weighted or repeated.
     """
     X, y, cost = problem.X.astype(np.float64, copy=False), problem.y.astype(np.intp), problem.cost
-    n_classes, make = problem.n_classes, _maker(problem.loss.interior_block if block is None else block)
+    n_classes, make = problem.n_classes, _maker(problem, block)
     order = np.argsort(y, kind="stable")
     order = order[cost[order] > 0.0]
     # With a free b a class without rows has b = -inf: it takes no part, and gets a finite b in the end.
@@ -117,13 +117,14 @@ def interior_point(
     return InteriorPointResult(W, b - b.mean(), a, primal, dual, n_iter)
 
 
-def _maker(block: str | BlockMaker | None) -> BlockMaker:
+def _maker(problem: Problem, block: str | BlockMaker | None) -> BlockMaker:
     if callable(block):
         return block
-    if block not in BLOCKS:
-        raise ValueError(f"block={block!r} is unknown; choose one of {sorted(BLOCKS)}.")
-    kind = BLOCKS[block]
-    return lambda y, cost, n_classes, proximal, order: kind(y, cost, n_classes, proximal)
+    name, parameters = (problem.loss.interior_block, problem.loss.row_parameters) if block is None else (block, ())
+    if name not in BLOCKS:
+        raise ValueError(f"block={name!r} is unknown; choose one of {sorted(BLOCKS)}.")
+    kind = BLOCKS[name]
+    return lambda y, cost, n_classes, proximal, order: kind(y, cost, n_classes, proximal, *parameters)
 
 
 def _proximal(rows: SortedRows) -> Array:
@@ -181,7 +182,7 @@ class _QuadraticPath(Path):
         return self.stall.note(best.gap, excused=falls)
 
     def linearise(self) -> None:
-        self.system.factorise(*self.block.linearise())
+        self.system.factorise(self.block.linearise())
 
     def direction_of(self, pull: Array, target: Any) -> tuple[Array, Array]:
         dV = self.system.solve(self.system.sums(pull) + self.residual)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from polymargin.solvers.interior.blocks.row_terms import Edges
 from polymargin.solvers.interior.systems.sorted_rows import SortedRows
 from polymargin.solvers.linear import definite
 
@@ -35,10 +36,9 @@ class LaplacianSystem:
         """``sum_i tau_i x_i'``, (c, q)."""
         return np.asarray(tau @ self._rows.T.T)
 
-    def factorise(self, mesh: Array | None, star: Array | None) -> None:
-        """For edges as `assemble` takes them."""
+    def factorise(self, edges: Edges) -> None:
         rows = self._rows
-        back = definite(assemble(rows.T, rows.starts, mesh, star, rows.n_penalised, rows.scales))
+        back = definite(assemble(rows.T, rows.starts, edges, rows.n_penalised, rows.scales))
         if back is None:
             raise np.linalg.LinAlgError("the Newton matrix is not finite")
         self._back = back
@@ -54,9 +54,7 @@ class LaplacianSystem:
         return V
 
 
-def assemble(
-    T: Array, starts: Labels, mesh: Array | None, star: Array | None, n_penalised: int, scales: Array | None = None
-) -> Array:
+def assemble(T: Array, starts: Labels, given: Edges, n_penalised: int, scales: Array | None = None) -> Array:
     """Newton matrix ``penalty + sum_i M_i (x) x_i x_i'`` with the last class grounded.
 
     All of it is a Laplacian on the classes, so the Gram matrices between two classes determine it.
@@ -65,8 +63,8 @@ def assemble(
     ----------
     T : (q, n) coordinates of the rows, sorted by class
     starts : (c + 1,) class k holds the rows ``starts[k]`` to ``starts[k + 1]``
-    mesh : (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``
-    star : (c, n) or None; row i has edges (y_i, l) of weight ``star[l, i]``
+    given : arrays (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``, less those of `minus`,
+        and edges (y_i, l) of weight ``star[l, i]``
     n_penalised : the first so many coordinates carry the penalty, the others are intercepts
     scales : (c,) class scales beta of the penalty, None for 1
 
@@ -78,10 +76,12 @@ def assemble(
     edges = np.zeros((c * q, c * q))
     grams = edges.reshape(c, q, c, q)  # of classes k > l: grams[k, :, l]
     chunk = max(128, CHUNK // (c * q))
-    if mesh is not None:
-        for i in range(0, n, chunk):
-            scaled = (mesh[:, None, i : i + chunk] * T[:, i : i + chunk]).reshape(c * q, -1)
-            dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
+    for sign, mesh in ((1.0, given.mesh), (-1.0, given.minus)):
+        if mesh is not None:
+            for i in range(0, n, chunk):
+                scaled = (mesh[:, None, i : i + chunk] * T[:, i : i + chunk]).reshape(c * q, -1)
+                dsyrk(sign, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
+    star = given.star
     if star is not None:
         for k in range(c):
             for i in range(starts[k], starts[k + 1], chunk):
