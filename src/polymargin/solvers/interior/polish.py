@@ -42,9 +42,9 @@ def polish(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> None:
     tau = block.face_pull(face, feasible=True)
     V[:, :p] = beta * (tau @ rows.T.T)[:, :p]
     primal = primal_value(rows, block, V)
-    _, dual = dual_value(rows, block, tau, V, primal)
+    repaired, dual = dual_value(rows, block, tau)
     if primal - dual <= max(best.gap, tolerated(rows, tol * primal)):
-        best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, tau, primal, dual
+        best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, repaired, primal, dual
 
 
 def _saddle_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:

@@ -99,7 +99,7 @@ def interior_point(
     scales = np.ones(n_classes) if scales is None else scales
     given = None if given is None else np.ascontiguousarray(given[order][:, classes].T)
     present = np.searchsorted(classes, y[order])
-    rows = SortedRows(X[order], present, cost[order], scales[classes], problem.fit_intercept, given)
+    rows = SortedRows(X[order], present, cost[order], scales[classes], problem.fit_intercept)
     slacks = make(rows.y, rows.cost, classes.size, _proximal(rows), order)
     if given is not None:
         slacks.shift(given)
@@ -109,7 +109,7 @@ def interior_point(
         polish(rows, slacks, path.best, tol)
     if problem.fit_intercept:
         centre_offsets(rows, slacks, path.best, tol)
-    W[:, classes], b[classes], duals, primal, dual = certified(rows, slacks, path.best, tol)
+    W[:, classes], b[classes], duals, primal, dual = certified(rows, slacks, path.best)
     a[order[:, None], classes] = duals.T
     if classes.size < n_classes:
         own = (rows.X @ W + b)[np.arange(order.size), y[order]]
@@ -164,11 +164,11 @@ class _QuadraticPath(Path):
         tau, primal = self.block.pull(), primal_value(rows, self.block, V)
         if primal < best.primal or best.V is None:  # the first may be beyond all numbers
             best.primal, best.V, best.V_tau = primal, V.copy(), tau
-        Z, dual = dual_value(rows, self.block, tau, best.V, best.primal)
+        repaired, dual = dual_value(rows, self.block, tau)
         if dual > best.dual or best.tau is None:
-            best.dual, best.tau = dual, tau
-        Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
-        self.residual = Z  # of stationarity, tau X - (W', 0)
+            best.dual, best.tau = dual, repaired
+        self.residual = self.system.sums(tau)  # of stationarity, tau X - (W', 0)
+        self.residual[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
         if self.on_iteration is not None:
             self.on_iteration(best.primal, best.dual)
         target = self.tol * best.primal

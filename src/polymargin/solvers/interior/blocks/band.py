@@ -86,6 +86,3 @@ class Band(SquaredCrammerSinger):
         clipped = np.maximum(a, 0.0)
         clipped.ravel()[self.at_rival] = a.ravel()[self.at_rival]
         return clipped
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return 1.0 - self.lower + super().mean_hinge(primal, class_cost)

@@ -82,9 +82,6 @@ class SquaredCrammerSinger(CrammerSinger):
     def feasible(self, a: Array) -> Array:
         return np.maximum(a, 0.0)
 
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return np.sqrt(primal / class_cost)  # the mean of squares is no less than the square of the mean
-
     def intercept_slacks(self, S: Array) -> Array:
         return RowTerms.intercept_slacks(self, S)
 

@@ -42,7 +42,6 @@ class RowTerms(MaxTerms):
     """One term or more a row; at the optimum W = X' tau, and off the own class the duals are a = -tau."""
 
     domain: Domain  # of the duals of a row
-    n_rivals = 1  # so many margins of a row together are bounded by its loss, see `mean_hinge`
     piece_class: Labels  # class whose score a piece raises; s_y for the constant piece
 
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
@@ -67,13 +66,6 @@ class RowTerms(MaxTerms):
     def feasible(self, a: Array) -> Array:
         """Duals (c, n) in their domains near these."""
         return self.domain.repaired(np.maximum(a, 0.0).T, self.y, self.cost).T
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        """(c,): bound of the weighted mean of 1 - (s_y - s_l) over the rows of a class if F <= primal.
-
-        For any l; for the sum of any `n_rivals` of them if that is not 1.
-        """
-        return primal / class_cost
 
     def intercept_slacks(self, S: Array) -> Array:
         """(c, c): how far b_k - b_l may grow with all terms still at the pieces that carry multipliers; inf: not known."""

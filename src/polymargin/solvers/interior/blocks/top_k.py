@@ -24,13 +24,16 @@ from polymargin.solvers.interior.blocks.hinges import CrammerSinger
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import Edges, Face, RowTerms
 
+# Where only sums of margins count, single ones move far along the way, and omega multiplies their rounding.
+_SOFTER = 5e4  # proximal terms, in those of the other blocks; 3e4 to 1e5 do
+
 
 class MeanHinge(RowTerms):
     """``sum_i u_i [mean_l m_l]_+``; ``A[0]`` is the sum of a row's shares, ``A[1] = u - A[0]``."""
 
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
         super().__init__(y, cost, n_classes, proximal)
-        self.weight, self.domain, self.n_rivals = cost, TopKSimplex(n_classes), n_classes - 1
+        self.weight, self.domain = cost, TopKSimplex(n_classes)
         self.offset = np.zeros((2, y.size))
         self.offset[0] = 1.0 - 1.0 / n_classes
 
@@ -46,9 +49,6 @@ class MeanHinge(RowTerms):
         omega, c = self.theta[0] * self.share[1], self.shape[0]
         return Edges(star=np.tile(omega / c, (c, 1)), minus=np.tile(np.sqrt(omega) / c, (c, 1)))
 
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return self.shape[0] * primal / class_cost
-
     def face(self) -> Face | None:
         return None
 
@@ -57,8 +57,8 @@ class TopK(CrammerSinger):
     """For k from 2 to one less than the classes; t and s of all rows are one array."""
 
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array, k: int) -> None:
-        super().__init__(y, cost, n_classes, proximal)
-        self.k, self.domain, self.n_rivals = k, TopKSimplex(k), k - 1
+        super().__init__(y, cost, n_classes, _SOFTER * proximal)
+        self.k, self.domain = k, TopKSimplex(k)
 
     def start(self, S: Array) -> None:
         m = self.lift(S) + self.offset
@@ -120,9 +120,6 @@ class TopK(CrammerSinger):
         dz = dt + dx.sum(axis=0) / self.k + self.z_residual - self.proximal * ds
         df = dx + dt - dm + self.residual + self.proximal * dA
         self.direction = np.r_[dA.ravel(), dB.ravel(), -ds], np.r_[df.ravel(), dx.ravel(), dz], np.stack([dt, ds])
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return self.k * primal / class_cost
 
     def intercept_slacks(self, S: Array) -> Array:
         return RowTerms.intercept_slacks(self, S)
