@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -56,10 +55,12 @@ def dual_value(rows: SortedRows, block: RowTerms, tau: Array) -> tuple[Array, fl
 
 def _balanced(rows: SortedRows, a: Array) -> Array:
     """Duals (c, n) of the same signs whose tau sums to zero over the rows; negative ones flow back to the own class."""
-    flows = np.array([np.maximum(a[:, i:j], 0.0).sum(axis=1) for i, j in pairwise(rows.starts)])
-    back = np.array([np.maximum(-a[:, i:j], 0.0).sum(axis=1) for i, j in pairwise(rows.starts)])
+    first = rows.starts[:-1]  # no class is empty if b is free
     with np.errstate(all="ignore"):
-        factors = balancing_factors(flows + back.T)
+        if a.min() >= 0.0:
+            return np.asarray(a * balancing_factors(np.add.reduceat(a, first, axis=1).T).T[:, rows.y])
+        there, back = (np.add.reduceat(np.maximum(part, 0.0), first, axis=1) for part in (a, -a))
+        factors = balancing_factors(there.T + back)
         return np.asarray(a * np.where(a < 0.0, factors[:, rows.y], factors.T[:, rows.y]))
 
 

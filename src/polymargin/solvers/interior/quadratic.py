@@ -39,6 +39,7 @@ from polymargin.solvers.interior.systems.sorted_rows import SortedRows
 from polymargin.solvers.progress import Stall
 
 PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
+NEAR = 0.01  # of F: before, duals prove next to nothing
 PATIENCE = 5  # iterations without halving the gap, once rounding dominates
 
 # Of the classes, costs, number of classes and proximal terms of the sorted rows, and of which rows these are.
@@ -164,9 +165,10 @@ class _QuadraticPath(Path):
         tau, primal = self.block.pull(), primal_value(rows, self.block, V)
         if primal < best.primal or best.V is None:  # the first may be beyond all numbers
             best.primal, best.V, best.V_tau = primal, V.copy(), tau
-        repaired, dual = dual_value(rows, self.block, tau)
-        if dual > best.dual or best.tau is None:
-            best.dual, best.tau = dual, repaired
+        if best.tau is None or self.block.complementarity() <= NEAR * best.primal:
+            repaired, dual = dual_value(rows, self.block, tau)
+            if dual > best.dual or best.tau is None:
+                best.dual, best.tau = dual, repaired
         self.residual = self.system.sums(tau)  # of stationarity, tau X - (W', 0)
         self.residual[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
         if self.on_iteration is not None:
@@ -178,7 +180,7 @@ class _QuadraticPath(Path):
     def stalls(self) -> bool:
         """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
         best = self.best
-        falls = self.block.complementarity() > 0.1 * best.gap or best.gap > 0.01 * best.primal
+        falls = self.block.complementarity() > 0.1 * best.gap or best.gap > NEAR * best.primal
         return self.stall.note(best.gap, excused=falls)
 
     def linearise(self) -> None:

@@ -97,7 +97,7 @@ class MaxTerms:
         return self.edges()
 
     def aim(self, target: Array | float) -> Array:
-        q = np.broadcast_to(target, self.multipliers.shape)[: self.A.size].reshape(self.A.shape) / self.A
+        q = (target[: self.A.size].reshape(self.A.shape) if isinstance(target, np.ndarray) else target) / self.A
         q -= self.f
         q -= self.residual
         q *= self.theta
