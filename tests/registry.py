@@ -38,10 +38,10 @@ def all_estimators() -> list[type[BaseEstimator]]:
 
 
 def classes_in(package: ModuleType, base: type) -> set[type]:
-    """Every class of a kind that the modules of a package define, registered or not."""
+    """Every class of a kind that the modules of a package define, registered or not, but abstract ones."""
     modules = [import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__)]
     classes = {thing for module in modules for thing in vars(module).values() if inspect.isclass(thing)}
-    return {thing for thing in classes if issubclass(thing, base) and thing is not base}
+    return {thing for thing in classes if issubclass(thing, base) and not inspect.isabstract(thing)}
 
 
 def is_convex(machine: type[BaseEstimator]) -> bool:

@@ -19,6 +19,7 @@ give ``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -130,38 +131,28 @@ def along(r: Array, p: float, ridge: float) -> Callable[[float], float]:
     return value
 
 
-class PairwiseDistances(Penalty):
-    """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
+class PowersOfDistances(Penalty):
+    """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)`` in any norm; p = inf: the largest squared distance, no sum."""
 
-    name = "pairwise distances"
-    rotation_invariant = centres = has_model = True
+    centres = has_model = True
 
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)
         self.epsilon = float(epsilon)
 
-    @property
-    def smooth(self) -> bool:
-        """Whether R has a second derivative everywhere."""
-        return 2.0 <= self.p < np.inf
-
-    @property
-    def pair_powers(self) -> PairPowers | None:
-        return self if np.isfinite(self.p) else None
+    @abstractmethod
+    def distances(self, W: Array) -> Array:
+        """Of all pairs k < l."""
 
     def value(self, W: Array) -> float:
-        r2 = self.squares(W)
-        with np.errstate(over="ignore", under="ignore"):
-            R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
-        return float(R) + self.ridge_value(W)
+        return self.value_along(W)(1.0)
+
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        return along(self.distances(W), self.p, self.ridge_value(W))
 
     def longest_vector(self, value: float) -> float:
         """At sum zero a class vector is no longer than its longest distance."""
         return float(max(0.0, value) ** (0.5 if np.isinf(self.p) else 1.0 / self.p))
-
-    def value_along(self, W: Array) -> Callable[[float], float]:
-        """``R(t W)`` as a function of t >= 0."""
-        return along(np.sqrt(self.squares(W)), self.p, self.ridge_value(W))
 
     def ridge_value(self, W: Array) -> float:
         """The part of R that picks one solution."""
@@ -178,6 +169,25 @@ class PairwiseDistances(Penalty):
 
     def offset_conjugate(self, sums: Array, scale: float) -> float:
         return float(sums @ sums) / (4.0 * self.epsilon)
+
+
+class PairwiseDistances(PowersOfDistances):
+    """The same in the Euclidean norm."""
+
+    name = "pairwise distances"
+    rotation_invariant = True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a second derivative everywhere."""
+        return 2.0 <= self.p < np.inf
+
+    @property
+    def pair_powers(self) -> PairPowers | None:
+        return self if np.isfinite(self.p) else None
+
+    def distances(self, W: Array) -> Array:
+        return np.sqrt(self.squares(W))
 
     def mixing(self, W: Array) -> Array | None:
         with np.errstate(over="ignore", invalid="ignore"):
