@@ -106,6 +106,7 @@ def interior_point(
         slacks.shift(given)
     path = _QuadraticPath(rows, slacks, tol, on_iteration)
     n_iter = follow_central_path(path, max_iter)[1]
+    path.bound()  # of the last iterate, far from the optimum as it may be
     with np.errstate(all="ignore"):  # a wrong face may lead anywhere: it is not accepted
         polish(rows, slacks, path.best, tol)
     if problem.fit_intercept:
@@ -166,9 +167,7 @@ class _QuadraticPath(Path):
         if primal < best.primal or best.V is None:  # the first may be beyond all numbers
             best.primal, best.V, best.V_tau = primal, V.copy(), tau
         if best.tau is None or self.block.complementarity() <= NEAR * best.primal:
-            repaired, dual = dual_value(rows, self.block, tau)
-            if dual > best.dual or best.tau is None:
-                best.dual, best.tau = dual, repaired
+            self.bound()
         self.residual = self.system.sums(tau)  # of stationarity, tau X - (W', 0)
         self.residual[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
         if self.on_iteration is not None:
@@ -176,6 +175,12 @@ class _QuadraticPath(Path):
         target = self.tol * best.primal
         # The values are summed again in the end, in the coordinates of X: leave room for rounding.
         return best.gap <= target - tolerated(rows, target)
+
+    def bound(self) -> None:
+        """What the multipliers prove."""
+        repaired, dual = dual_value(self.rows, self.block, self.block.pull())
+        if dual > self.best.dual or self.best.tau is None:
+            self.best.dual, self.best.tau = dual, repaired
 
     def stalls(self) -> bool:
         """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
