@@ -6,7 +6,7 @@ Problem, with ``X (n, d)``, ``W (d, c)``, free ``b (c,)``, scores ``S = X W + 1 
     loss_i = max_{k != y} [1 - (s_y - s_k)]_+          "crammer_singer"
     loss_i = sum_{k != y} [1 - (s_y - s_k)]_+          "weston_watkins"
 
-Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_iy = sum_l a_il``::
+and others (`blocks/`). Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_iy = sum_l a_il``::
 
     max_a  sum_il a_il - 1/2 ||X' tau||_F^2,    sum_i tau_ik = 0 for every k if b is free
     sum_l a_il <= u_i    "crammer_singer",      a_il <= u_i    "weston_watkins"

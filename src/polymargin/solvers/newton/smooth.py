@@ -2,8 +2,8 @@
 
     min_{W, b}  F(W, b) = sum_i u_i loss(s_i, y_i) + R(W, b)
 
-Each step solves one Newton system (`interior/systems/stacked.py`) and is shortened until F falls enough. A penalty that is not
-smooth is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers. Every iterate is
+Each step solves one Newton system (`interior/systems/stacked.py`) and is shortened until F falls enough. A penalty that is
+not smooth is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers. Every iterate is
 certified: with the derivatives ``T_i = u_i dloss(s_i)`` Fenchel's equality gives
 ``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not know its conjugate; it must not be negative.
 """

@@ -11,6 +11,8 @@ from polymargin.solvers.interior.blocks.top_k import MeanHinge, TopK
 
 
 def _top_k(y: Labels, cost: Array, n_classes: int, proximal: Array, k: float) -> RowTerms:
+    if k > n_classes:
+        raise ValueError(f"k={k:g} classes count, but only {n_classes} have rows; choose k up to that.")
     if 1 < k < n_classes:
         return TopK(y, cost, n_classes, proximal, int(k))
     return (CrammerSinger if k == 1 else MeanHinge)(y, cost, n_classes, proximal)
