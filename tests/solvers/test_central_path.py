@@ -92,9 +92,9 @@ def test_native_pairs_are_the_weston_watkins_block():
     def pairs(array):
         return array.T.ravel()[off]
 
-    block.A, block.f = np.stack([pairs(now.A), pairs(native.B)]), np.stack([pairs(native.s), pairs(native.xi)])
+    block.place(np.stack([pairs(now.A), pairs(native.B)]), np.stack([pairs(native.s), pairs(native.xi)]))
     block.t = block.f[1].copy()
-    star, omega = block.linearise()[1], native.linearise()
+    star, omega = block.linearise().star, native.linearise()
     assert_allclose(omega.T, star, rtol=1e-12)
     assert_allclose(native.mean, block.complementarity() / native.n_products)
     for move, corrects in ((predictor, False), (dS, True)):
@@ -124,7 +124,7 @@ def test_label_pairs_keep_their_contract():
     h = block.linearise()
     still = block.aim(0.3)
     block.follow(dS)
-    dA, df, _ = block.direction
+    dA, df = (part.reshape(2, -1) for part in block.direction[:2])
     assert_allclose(dA.sum(axis=0), 0.0, atol=1e-13)
     assert_allclose(block.A * df + block.f * dA, 0.3 - block.A * block.f, atol=1e-12)
     assert_allclose(df[0] - df[1], signs * dS + (block.f[1] + signs * S - 1.0 - block.f[0]), atol=1e-12)

@@ -6,10 +6,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from polymargin.losses import CrammerSingerHinge
+from polymargin.losses import CrammerSingerHinge, TopKHinge
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
-from polymargin.solvers.interior.blocks.hinges import BLOCKS
+from polymargin.solvers.interior.blocks import BLOCKS
+from polymargin.solvers.interior.blocks.row_terms import Edges
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.interior.systems.laplacian import assemble
 
@@ -321,40 +322,94 @@ def test_newton_matrix_is_the_sum_over_rows(kind):
         with_penalty = full.copy()
         with_penalty[:, :p, :, :p] += np.einsum("kl,ab->kalb", laplacian, np.eye(p))
         wanted = with_penalty[:-1, :, :-1].reshape((c - 1) * q, -1)
-        H = assemble(T, starts, None if kind == "star" else mesh, None if kind == "mesh" else star, p, scales)
+        given = Edges(None if kind == "star" else mesh, None if kind == "mesh" else star)
+        H = assemble(T, starts, given, p, scales)
         assert_allclose(np.tril(H), np.tril(wanted), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", sorted(BLOCKS))
-def test_blocks_keep_their_contract(name):
+def hessians(edges, y):
+    """Of all rows, (n, c, c), as `linearise` describes them."""
+    c, n = next(part for part in edges if part is not None).shape
+    M = np.zeros((n, c, c))
+    for sign, mesh in ((-1.0, edges.mesh), (1.0, edges.minus)):
+        if mesh is not None:
+            M += sign * mesh.T[:, :, None] * mesh.T[:, None, :]
+    if edges.star is not None:
+        M[np.arange(n), y] -= edges.star.T
+        M[np.arange(n), :, y] -= edges.star.T
+    M[:, np.arange(c), np.arange(c)] = 0.0
+    M[:, np.arange(c), np.arange(c)] = -M.sum(axis=2)
+    return M
+
+
+def block_case(name, *parameters):
     rng = np.random.default_rng(0)
     c, n = 4, 30
     y, cost = np.sort(rng.integers(0, c, n)), rng.uniform(0.1, 2.0, n)
-    block = BLOCKS[name](y, cost, c, np.zeros(n))
-    S, dS = rng.standard_normal((2, c, n))
+    return BLOCKS[name](y, cost, c, np.zeros(n), *parameters), y, cost, *rng.standard_normal((2, c, n))
+
+
+@pytest.mark.parametrize("name", ["crammer_singer", "squared_crammer_singer", "weston_watkins"])
+def test_blocks_keep_their_contract(name):
+    block, y, cost, S, dS = block_case(name)
     block.start(S)
-    assert (block.A > 0.0).all() and (block.f > 0.0).all()
-    assert_allclose(block.loss(S), objective(np.eye(n), y, cost, S.T, 0.0, name) - 0.5 * np.sum(S**2))
+    assert_allclose(block.loss(S), objective(np.eye(len(y)), y, cost, S.T, 0.0, name) - 0.5 * np.sum(S**2))
     # W = X' tau: the loss falls along tau at the optimum of <S, tau>; tau sums to zero over the classes
     assert_allclose(block.pull().sum(axis=0), 0.0, atol=1e-14)
-    mesh, star = block.linearise()
+    M = hessians(block.linearise(), y)
     still = block.aim(0.3)
     block.follow(dS)
-    dA, df, dt = block.direction
+    dA, df = (part.reshape(block.A.shape) for part in block.direction[:2])
+    dt = block.direction[2]
     weight = block.weight * 2.0 * (block.t + dt) if name == "squared_crammer_singer" else block.weight
     assert_allclose(dA.sum(axis=0), weight - block.A.sum(axis=0), atol=1e-12)
-    assert_allclose(block.A * df + block.f * dA, 0.3 - block.A * block.f, atol=1e-12)
     assert_allclose(df, dt - block.lift(dS) + (block.t - block.E - block.f), atol=1e-12)
-    # the change of tau is what `aim` said, minus the row Hessians that `linearise` described times dS
-    M = np.zeros((n, c, c))
-    if mesh is not None:
-        M -= mesh.T[:, :, None] * mesh.T[:, None, :]
-    if star is not None:
-        M[np.arange(n), y] -= star.T
-        M[np.arange(n), :, y] -= star.T
-    M[:, np.arange(c), np.arange(c)] = 0.0
-    M[:, np.arange(c), np.arange(c)] = -M.sum(axis=2)
-    assert_allclose(block.adjoint(dA), still - np.einsum("ikl,li->ki", M, dS), atol=1e-12)
-    size = 0.5 * min(1.0, block.longest_step())
-    block.step(size)
-    assert (block.A > 0.0).all() and (block.f > 0.0).all()
+    check_direction(block, dA, still, M, dS)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_top_k_blocks_keep_their_contract(k):
+    block, y, cost, S, dS = block_case("top_k", k)
+    block.start(S)
+    assert_allclose(block.loss(S), cost @ TopKHinge(k).value(S.T, y))
+    tau = block.pull()
+    assert_allclose(tau.sum(axis=0), 0.0, atol=1e-14)
+    a = np.where(np.arange(4)[:, None] != y, -tau, 0.0)
+    assert (block.domain.gauge(a.T) <= cost * (1 + 1e-12)).all()
+    M = hessians(block.linearise(), y)
+    still = block.aim(0.3)
+    block.follow(dS)
+    dA = block.direction[0][: block.A.size].reshape(block.A.shape)
+    if 1 < k < 4:
+        df, dx = block.direction[1][: 2 * block.A.size].reshape(2, *block.A.shape)
+        dt, ds = block.direction[2]
+        assert_allclose(dA.sum(axis=0), ds, atol=1e-12)
+        assert_allclose(df - dx, dt - block.lift(dS) + block.t[0] - block.E - block.f + block.x, atol=1e-12)
+        assert_allclose(block.direction[1][2 * block.A.size :], dt + dx.sum(axis=0) / k, atol=1e-12)
+    check_direction(block, dA, still, M, dS)
+
+
+def check_direction(block, dA, still, M, dS):
+    """Products reach their target, tau changes by what `aim` said less the Hessians times dS, half a step stays inside."""
+    change = block.multipliers * block.direction[1] + block.slacks * block.direction[0]
+    assert_allclose(change, 0.3 - block.multipliers * block.slacks, atol=1e-11)
+    assert_allclose(block.adjoint(dA), still - np.einsum("ikl,li->ki", M, dS), atol=1e-11)
+    block.step(0.5 * min(1.0, block.longest_step()))
+    assert (block.multipliers > 0.0).all() and (block.slacks > 0.0).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_top_k_reaches_its_reference(k, fit_intercept):
+    for seed, C in ((0, 0.1), (1, 10.0), (2, 1e3)):
+        X, y = blobs(40, 4, 5, seed)
+        problem = Problem(X, y.astype(np.int32), np.full(40, C), 5, TopKHinge(k), SquaredNorm(), fit_intercept)
+        result = interior_point(problem, tol=1e-6, max_iter=100)
+        assert relative_gap(result) <= 1e-6
+        assert result.primal == pytest.approx(problem.primal(result.W, result.b))
+        W, b = cp.Variable((4, 5)), cp.Variable((1, 5))
+        S, own = X @ W + (np.ones((40, 1)) @ b if fit_intercept else 0.0), np.eye(5)[y]
+        m = 1.0 - own + S - cp.reshape(cp.sum(cp.multiply(S, own), axis=1), (40, 1), order="C") @ np.ones((1, 5))
+        loss = sum(cp.pos(cp.sum_largest(m[i], k) / k) for i in range(40))
+        best = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + C * loss)).solve(solver=cp.CLARABEL)
+        assert result.primal == pytest.approx(best, rel=1e-5) and result.dual <= best * (1 + 1e-6)

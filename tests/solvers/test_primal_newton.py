@@ -86,12 +86,13 @@ def test_native_passes_refuse_arrays_that_do_not_fit(data):
 def test_penalty_models(p, blur, data):
     rng = data[3]
     penalty, (W, V) = PairwiseDistances(p, 1e-3), rng.normal(size=(2, D, C))
-    model = penalty.model(W, blur)
+    width = penalty.width(W, blur)
+    model = penalty.model(W, width)
     t = 1e-5
-    slope = (penalty.model(W + t * V, blur).value - penalty.model(W - t * V, blur).value) / (2 * t)
+    slope = (penalty.model(W + t * V, width).value - penalty.model(W - t * V, width).value) / (2 * t)
     assert slope == pytest.approx((model.gradient * V).sum(), rel=1e-6)
     if np.isfinite(p) or blur > 0:
-        bend = (penalty.model(W + t * V, blur).gradient - penalty.model(W - t * V, blur).gradient) / (2 * t)
+        bend = (penalty.model(W + t * V, width).gradient - penalty.model(W - t * V, width).gradient) / (2 * t)
         np.testing.assert_allclose(model.product(V), bend, atol=1e-6 * np.abs(bend).max())
     H = np.zeros((C * D, C * D))
     model.add_to(H, D)
@@ -102,11 +103,11 @@ def test_penalty_models(p, blur, data):
 def test_l1_models(p, data):
     rng = data[3]
     penalty, (W, V) = PairwiseL1(p, 1e-3), rng.normal(size=(2, D, C))
-    blur, t = 0.3, 1e-6
-    model = penalty.model(W, blur)
-    slope = (penalty.model(W + t * V, blur).value - penalty.model(W - t * V, blur).value) / (2 * t)
+    width, t = penalty.width(W, 0.3), 1e-6
+    model = penalty.model(W, width)
+    slope = (penalty.model(W + t * V, width).value - penalty.model(W - t * V, width).value) / (2 * t)
     assert slope == pytest.approx((model.gradient * V).sum(), rel=1e-6)
-    bend = (penalty.model(W + t * V, blur).gradient - penalty.model(W - t * V, blur).gradient) / (2 * t)
+    bend = (penalty.model(W + t * V, width).gradient - penalty.model(W - t * V, width).gradient) / (2 * t)
     np.testing.assert_allclose(model.product(V), bend, atol=1e-5 * np.abs(bend).max())
     H = np.zeros((C * D, C * D))
     model.add_to(H, D)
@@ -121,7 +122,7 @@ def test_flows_bound_the_conjugate(p, data):
     for _ in range(20):
         W, Z = rng.normal(size=(2, D, C))
         Z -= Z.mean(axis=1, keepdims=True)
-        bound, _ = penalty.conjugate_along(penalty.model(W, 1e-6), Z)
+        bound, _ = penalty.conjugate_along(penalty.model(W, penalty.width(W, 1e-6)), Z)
         for t in (0.1, 1.0, 2.0):
             for scale in (0.1, 1.0, 3.0):
                 V = scale * rng.normal(size=(D, C))
@@ -139,7 +140,7 @@ def test_assembled_and_iterative_systems_agree(p, kind, fit_intercept, data, mon
     S = design.scores(V)
     T, W = np.empty_like(S), np.zeros_like(S)
     penalty = PairwiseDistances(p, 1e-3)
-    model = penalty.model(V[: design.r], 1e-2)
+    model = penalty.model(V[: design.r], penalty.width(V[: design.r], 1e-2))
     if kind == "star":
         native.pairwise_logistic(S, y, cost, T, W)
         W *= 10.0 ** rng.uniform(-4, 4, W.shape)  # some pairs are heavy
@@ -151,10 +152,10 @@ def test_assembled_and_iterative_systems_agree(p, kind, fit_intercept, data, mon
         curvature = ProductCurvature(CrossEntropy(), S, y, cost)
     G = rng.normal(size=V.shape)
     G -= G.mean(axis=1, keepdims=True)
-    direct, _ = NewtonSystem(design, penalty, model, curvature, C).solve(G, 1e-12, 500)
+    direct = NewtonSystem(design, penalty, model, curvature, C).solve(G, 1e-12, 500)
     monkeypatch.setattr(newton_system, "assembled", lambda design, c: False)
     system = NewtonSystem(design, penalty, model, curvature, C)
-    iterative, _ = system.solve(G, 1e-12, 500)
+    iterative = system.solve(G, 1e-12, 500)
     np.testing.assert_allclose(system.product(direct), G, atol=1e-8 * np.abs(G).max())
     np.testing.assert_allclose(iterative, direct, atol=1e-6 * np.abs(direct).max())
 

@@ -64,7 +64,7 @@ class TopKSimplex(Domain):
     k: int
 
     name = "top_k"
-    native = Native("top_k")
+    native = Native("top_k", None, "top_k")
 
     @property
     def parameters(self) -> tuple[float, ...]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin.penalties.blurred import Blurred
 from polymargin.penalties.capabilities import (
     Along,
+    Carried,
     ClassScaling,
     Coupling,
     HessianModel,
-    MaximumTerm,
     PairPowers,
     Ray,
 )
@@ -108,13 +109,17 @@ class Penalty(abc.ABC):
         """Whether R has a second derivative everywhere; if not, `model` blurs it."""
         return True
 
-    def model(self, W: Array, blur: float) -> HessianModel:
-        """R near W: value, gradient, Hessian products, blurred by about `blur` where it is not smooth."""
+    def width(self, W: Array, blur: float) -> float:
+        """The width of kinks in `model` that blurs R by about `blur` near W; 0 if R is smooth."""
+        return 0.0
+
+    def model(self, W: Array, width: float) -> HessianModel:
+        """R near W: value, gradient, Hessian products, with kinks of this width where it is not smooth."""
         self._misses("model for Newton's method")
 
-    def largest(self, W: Array, mu: float) -> MaximumTerm | None:
-        """Slacks and multipliers of a maximum in R, for interior points; None if there is no maximum."""
-        return None
+    def carried(self, W: Array, mu: float) -> Carried:
+        """R as Newton's methods carry it along, from W and products of mu; most penalties have none."""
+        return Blurred(self)
 
     def value_along(self, W: Array) -> Along:
         """``R(t W)`` as a function of t >= 0."""
@@ -123,10 +128,6 @@ class Penalty(abc.ABC):
     def conjugate_along(self, model: Any, Z: Array) -> tuple[Along, Ray]:
         """An upper bound of ``R*(t Z)`` as a function of t and its shape, tight for t = 1 at the gradient of the model."""
         self._misses("bound of its conjugate along a ray")
-
-    def ridge_value(self, W: Array) -> float:
-        """The part of R that picks one solution."""
-        return 0.0
 
     # ---- offsets ------------------------------------------------------------------------------------------------------
 

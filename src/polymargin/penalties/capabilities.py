@@ -59,20 +59,41 @@ class HessianModel(Protocol):
         """The model without stretches that have a part in common; their vectors and weights."""
 
 
-class MaximumTerm(Protocol):
-    """Slacks and multipliers of a maximum in R as an interior point carries them along (`largest.py`)."""
+class Carried(Protocol):
+    """R as a Newton method carries it along: blurred (`blurred.py`), or a maximum with its multipliers (`largest.py`)."""
+
+    blur: float  # how far it is from R, about
 
     @property
-    def n_products(self) -> int: ...
-    def products(self) -> float: ...
-    def model(self, W: Array) -> Any: ...
-    def aim(self, model: Any, mu: float, *, correct: bool) -> Any: ...
-    def follow(self, W: Array, D: Array, pulls: Array | None = None) -> None: ...
-    def longest(self) -> float: ...
-    def products_after(self, a: float) -> float: ...
-    def rise(self, a: float) -> float: ...
-    def barrier(self, a: float, mu: float) -> float: ...
-    def take(self, a: float) -> None: ...
+    def n_products(self) -> int:
+        """Of slacks and multipliers."""
+
+    def sharpen(self, W: Array, blur: float) -> None:
+        """Another blur, near W, if it has any."""
+
+    def model(self, W: Array) -> Any:
+        """R near W."""
+
+    def aim(self, model: Any, mu: float, *, correct: bool) -> Any:
+        """The model whose gradient a Newton system takes that aims at products of mu; `correct` for the last moves."""
+
+    def follow(self, model: Any, D: Array, pulls: Array | None = None) -> None:
+        """Notes the step D of W; `pulls` are those of the model's stretches, if they are known."""
+
+    def longest(self) -> float:
+        """The longest step that keeps slacks and multipliers positive."""
+
+    def products_after(self, a: float) -> float:
+        """Their sum after a step of length a."""
+
+    def strays(self, a: float, bend: float) -> float:
+        """How far R leaves its model, of second derivative `bend` along the step, within a step of length a."""
+
+    def value_after(self, W: Array, a: float, mu: float) -> float:
+        """R, or its barrier, after a step of length a, which leads to W."""
+
+    def take(self, a: float) -> None:
+        """Moves on with W."""
 
 
 class ClassScaling(Protocol):

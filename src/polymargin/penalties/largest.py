@@ -43,6 +43,8 @@ def blurred_largest(r2: Array, mu: float) -> tuple[float, Array]:
 class LargestDistance:
     """Slacks and multipliers of the pairs of classes, and the Newton step at hand."""
 
+    blur = 0.0
+
     def __init__(self, penalty: PairwiseDistances, W: Array, mu: float):
         self._penalty = penalty
         self.t, self.z = blurred_largest(penalty.squares(W), mu)
@@ -53,28 +55,26 @@ class LargestDistance:
     def n_products(self) -> int:
         return len(self.z)
 
-    def products(self) -> float:
-        """``sum nu z``."""
-        return float(self.nu @ self.z)
+    def sharpen(self, W: Array, blur: float) -> None:
+        """It has no blur, but products that fall."""
 
     def model(self, W: Array) -> PenaltyModel:
-        """R near W with the multipliers at hand."""
-        return self._penalty.weighted_model(W, 2.0 * self.nu, 4.0 * self.nu / self.z)
+        K, top = 4.0 * self.nu / self.z, float(self._penalty.squares(W).max(initial=0.0))
+        return self._penalty.weighted_model(W, 2.0 * self.nu, K, top, shared=float(K.sum()))
 
     def aim(self, model: PenaltyModel, mu: float, *, correct: bool) -> PenaltyModel:
-        """The gradient of R in the Newton system whose target is mu; `correct` for the products of the last step's moves."""
         target = mu - self._dz * self._dnu if correct else np.full_like(self.z, mu)
         self._stiffness = self.nu / self.z
         self._rounding = self.t - self._penalty.squares(model.W) - self.z
         reach = target / self.z - self._stiffness * self._rounding
         self._dt = float(reach.sum() - 1.0) / float(self._stiffness.sum())
         self._aimed = reach - self._stiffness * self._dt
-        return self._penalty.weighted_model(model.W, 2.0 * self._aimed, None)
+        return self._penalty.weighted_model(model.W, 2.0 * self._aimed, np.zeros_like(target), self.t)
 
-    def follow(self, W: Array, D: Array, pulls: Array | None = None) -> None:
+    def follow(self, model: PenaltyModel, D: Array, pulls: Array | None = None) -> None:
         """Moves of slacks and multipliers with the step D of W; `pulls` are ``K (<d, h> - mean)`` if they are known."""
         self._squares = self._penalty.squares(D)
-        inner = 2.0 * self._penalty.inner_products(W, D)
+        inner = 2.0 * self._penalty.inner_products(model.W, D)
         shift = float(self._stiffness @ inner) / float(self._stiffness.sum())
         pulled = self._stiffness * (inner - shift) if pulls is None else 0.5 * pulls
         self._dz = self._dt + self._rounding - pulled / self._stiffness
@@ -82,7 +82,6 @@ class LargestDistance:
         self._dt += shift
 
     def longest(self) -> float:
-        """The longest step that keeps slacks and multipliers positive."""
         out = 1e300
         for value, change in ((self.z, self._dz), (self.nu, self._dnu)):
             falling = change < 0.0
@@ -91,22 +90,21 @@ class LargestDistance:
         return out
 
     def products_after(self, a: float) -> float:
-        """Their sum after a step of length a."""
         return float((self.nu + a * self._dnu) @ (self.z + a * self._dz))
 
-    def rise(self, a: float) -> float:
+    def strays(self, a: float, bend: float = 0.0) -> float:
         """How much t must rise beyond its step because distances are not linear."""
         return max(0.0, float((a * a * self._squares - (1.0 - _KEPT) * (self.z + a * self._dz)).max()))
 
-    def barrier(self, a: float, mu: float) -> float:
-        """``t - mu sum log z`` after a step of length a."""
-        rise = self.rise(a)
-        z = self.z + a * self._dz - a * a * self._squares + rise
-        return self.t + a * self._dt + rise - mu * float(np.log(z).sum())
+    def value_after(self, W: Array, a: float, mu: float) -> float:
+        """``t - mu sum log z`` and the ridge."""
+        t, z = self._after(a)
+        return self._penalty.ridge_value(W) + t - mu * float(np.log(z).sum())
 
     def take(self, a: float) -> None:
-        """Moves on with W."""
-        rise = self.rise(a)
-        self.t += a * self._dt + rise
+        self.t, self.z = self._after(a)
         self.nu = self.nu + a * self._dnu
-        self.z = self.z + a * self._dz - a * a * self._squares + rise
+
+    def _after(self, a: float) -> tuple[float, Array]:
+        rise = self.strays(a)
+        return self.t + a * self._dt + rise, self.z + a * self._dz - a * a * self._squares + rise

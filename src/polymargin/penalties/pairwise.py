@@ -9,7 +9,8 @@ differences ``d_kl = w_k - w_l``, and ``h_kl`` of V likewise,
     d2R[V] = sum_{k<l} (Q_kl h_kl + K_kl <d_kl, h_kl> d_kl)(e_k - e_l)' + 2 eps V
 
 For p < 2 the Hessian has no bound where two vectors meet, and p = inf has kinks. A blurred R within `blur` of the true one
-has neither: ``|d|^p -> (|d|^2 + eta^2)^(p/2)``, and for p = inf the minimum over t of ``t - mu sum log(t - |d|^2)``.
+has neither: ``|d|^p -> (|d|^2 + eta^2)^(p/2)``, and for p = inf the minimum over t of ``t - mu sum log(t - |d|^2)``
+(`largest.py`).
 
 Conjugate (a bound that is tight at the optimum): any flows ``U_kl = -U_lk`` between the classes with ``sum_l U_kl = z_k``
 give ``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those used are
@@ -18,6 +19,7 @@ give ``R*(Z) <= sum_{k<l} psi*(|U_kl|)``, ``psi(r) = r^p + (eps/c) r^2``; those 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.capabilities import PairPowers, Ray
+from polymargin.penalties.capabilities import Carried, PairPowers, Ray
 from polymargin.penalties.largest import LargestDistance
 
 _TINY = 1e-300
@@ -129,38 +131,28 @@ def along(r: Array, p: float, ridge: float) -> Callable[[float], float]:
     return value
 
 
-class PairwiseDistances(Penalty):
-    """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)``; for p = inf the largest squared distance in place of the sum."""
+class PowersOfDistances(Penalty):
+    """``sum_{k<l} |w_k - w_l|^p + eps (|W|^2 + |b|^2)`` in any norm; p = inf: the largest squared distance, no sum."""
 
-    name = "pairwise distances"
-    rotation_invariant = centres = has_model = True
+    centres = has_model = True
 
     def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
         self.p = float(p)
         self.epsilon = float(epsilon)
 
-    @property
-    def smooth(self) -> bool:
-        """Whether R has a second derivative everywhere."""
-        return 2.0 <= self.p < np.inf
-
-    @property
-    def pair_powers(self) -> PairPowers | None:
-        return self if np.isfinite(self.p) else None
+    @abstractmethod
+    def distances(self, W: Array) -> Array:
+        """Of all pairs k < l."""
 
     def value(self, W: Array) -> float:
-        r2 = self.squares(W)
-        with np.errstate(over="ignore", under="ignore"):
-            R = r2.max(initial=0.0) if np.isinf(self.p) else (r2 ** (self.p / 2)).sum()
-        return float(R) + self.ridge_value(W)
+        return self.value_along(W)(1.0)
+
+    def value_along(self, W: Array) -> Callable[[float], float]:
+        return along(self.distances(W), self.p, self.ridge_value(W))
 
     def longest_vector(self, value: float) -> float:
         """At sum zero a class vector is no longer than its longest distance."""
         return float(max(0.0, value) ** (0.5 if np.isinf(self.p) else 1.0 / self.p))
-
-    def value_along(self, W: Array) -> Callable[[float], float]:
-        """``R(t W)`` as a function of t >= 0."""
-        return along(np.sqrt(self.squares(W)), self.p, self.ridge_value(W))
 
     def ridge_value(self, W: Array) -> float:
         """The part of R that picks one solution."""
@@ -178,50 +170,66 @@ class PairwiseDistances(Penalty):
     def offset_conjugate(self, sums: Array, scale: float) -> float:
         return float(sums @ sums) / (4.0 * self.epsilon)
 
+
+class PairwiseDistances(PowersOfDistances):
+    """The same in the Euclidean norm."""
+
+    name = "pairwise distances"
+    rotation_invariant = True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a second derivative everywhere."""
+        return 2.0 <= self.p < np.inf
+
+    @property
+    def pair_powers(self) -> PairPowers | None:
+        return self if np.isfinite(self.p) else None
+
+    def distances(self, W: Array) -> Array:
+        return np.sqrt(self.squares(W))
+
     def mixing(self, W: Array) -> Array | None:
         with np.errstate(over="ignore", invalid="ignore"):
-            model = self.model(W, 1e-9 * self.value(W))
+            model = self.model(W, self.width(W, 1e-9 * self.value(W)))
             L = np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
         return np.asarray(np.linalg.pinv(L)) if np.isfinite(L).all() else np.zeros_like(L)
 
     # ---- for Newton's method ------------------------------------------------------------------------------------
 
-    def model(self, W: Array, blur: float) -> PenaltyModel:
-        """R near W, blurred by at most `blur` where it is not smooth."""
-        c = W.shape[1]
-        r2 = _spread(self.squares(W), c)
-        off = ~np.eye(c, dtype=bool)
-        n_pairs = max(1, c * (c - 1) // 2)
-        shared = 0.0
+    def width(self, W: Array, blur: float) -> float:
+        """eta, or mu for p = inf."""
+        each = blur / max(1, W.shape[1] * (W.shape[1] - 1) // 2)
+        return 0.0 if self.smooth else each if np.isinf(self.p) else each ** (1.0 / self.p)
+
+    def model(self, W: Array, width: float) -> PenaltyModel:
+        p, r2 = self.p, self.squares(W)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            if np.isinf(self.p):
-                value, Q, K = _largest(r2[off], blur / n_pairs)
-                Q, K = _into(Q, off), _into(K, off)
-                shared = 0.5 * K.sum()
-            else:
-                p = self.p
-                eta2 = (blur / n_pairs) ** (2 / p) if p < 2 else 0.0
-                rho2 = np.where(off, r2 + eta2, 1.0)
-                Q = np.where(off, p * rho2 ** (p / 2 - 1), 0.0)
-                K = np.where(off & (rho2 > 0), p * (p - 2) * rho2 ** (p / 2 - 2), 0.0)
-                value = 0.5 * float((rho2[off] ** (p / 2)).sum())
-                K[~np.isfinite(K)] = 0.0
-                Q[~np.isfinite(Q)] = 0.0
-        ridge = 2.0 * self.epsilon
-        gradient = _laplacian(W, Q) + ridge * W
-        return PenaltyModel(W, value + self.ridge_value(W), gradient, Q, K, shared, ridge)
+            if np.isinf(p):
+                return self._model_of_largest(W, r2, width)
+            rho2 = r2 + width**2
+            Q, K = p * rho2 ** (p / 2 - 1), np.where(rho2 > 0, p * (p - 2) * rho2 ** (p / 2 - 2), 0.0)
+            value = float((rho2 ** (p / 2)).sum())
+        Q[~np.isfinite(Q)], K[~np.isfinite(K)] = 0.0, 0.0
+        return self.weighted_model(W, Q, K, value)
 
-    def weighted_model(self, W: Array, weights: Array, stretches: Array | None) -> PenaltyModel:
-        """For p = inf: R near W with weights and stretches of the pairs k < l that an interior point has found."""
+    def _model_of_largest(self, W: Array, r2: Array, mu: float) -> PenaltyModel:
+        if not mu > 0.0:
+            top = float(r2.max(initial=0.0))
+            nu = (r2 >= top).astype(float)
+            return self.weighted_model(W, 2.0 * nu / max(1.0, nu.sum()), np.zeros_like(nu), top)
+        largest = LargestDistance(self, W, mu)
+        value = largest.t - mu * float(np.log(largest.z / mu).sum()) + self.ridge_value(W)
+        return largest.model(W)._replace(value=value)
+
+    def weighted_model(self, W: Array, weights: Array, stretches: Array, value: float, shared: float = 0.0) -> PenaltyModel:
+        """R near W from weights and stretches of the pairs k < l, and the value of the first part of R."""
         c, ridge = W.shape[1], 2.0 * self.epsilon
-        Q = _spread(weights, c)
-        K = np.zeros_like(Q) if stretches is None else _spread(stretches, c)
-        shared = 0.0 if stretches is None else float(stretches.sum())
-        return PenaltyModel(W, self.value(W), _laplacian(W, Q) + ridge * W, Q, K, shared, ridge)
+        Q, K = _spread(weights, c), _spread(stretches, c)
+        return PenaltyModel(W, value + self.ridge_value(W), _laplacian(W, Q) + ridge * W, Q, K, shared, ridge)
 
-    def largest(self, W: Array, mu: float) -> LargestDistance | None:
-        """Slacks and multipliers of the largest distance near W, for interior points; None for a finite p."""
-        return LargestDistance(self, W, mu) if np.isinf(self.p) else None
+    def carried(self, W: Array, mu: float) -> Carried:
+        return LargestDistance(self, W, mu) if np.isinf(self.p) else super().carried(W, mu)
 
     def conjugate_along(self, model: PenaltyModel, Z: Array) -> tuple[Callable[[float], float], Ray]:
         """A function of t and its shape: an upper bound of ``R*(t Z)``, tight for t = 1 if Z is the model's gradient."""
@@ -255,7 +263,7 @@ class PairwiseDistances(Penalty):
         W = small * (length / size)
         d, c = W.shape
         for _ in range(200):
-            model = self.model(W, 1e-12 * (1.0 + abs(self.value(W))))
+            model = self.model(W, self.width(W, 1e-12 * (1.0 + abs(self.value(W)))))
             g = model.gradient - small
             H = np.zeros((c * d, c * d))
             model.add_to(H, d)
@@ -378,28 +386,3 @@ def _spread(pairs: Array, c: int) -> Array:
     out = np.zeros((c, c))
     out[pair_indices(c)] = pairs
     return out + out.T
-
-
-def _into(values: Array, where: Array) -> Array:
-    out = np.zeros(where.shape)
-    out[where] = values
-    return out
-
-
-def _largest(r2: Array, mu: float) -> tuple[float, Array, Array]:
-    """The blurred maximum ``min_t t - mu sum log(t - r2)``: value, weights Q and stretches K. Every pair is there twice."""
-    top = float(r2.max(initial=0.0))
-    if mu <= 0.0:
-        nu = (r2 >= top).astype(float)
-        return top, 2.0 * nu / (0.5 * nu.sum()), np.zeros_like(r2)
-    t = top + mu  # at least one pair: the root lies in (top, top + n mu]
-    for _ in range(100):
-        z = t - r2
-        excess = 0.5 * (mu / z).sum() - 1.0
-        step = excess / (0.5 * (mu / z**2).sum())
-        t = max(t + step, top + 0.1 * (t - top))
-        if abs(step) <= 1e-15 * (t - top):
-            break
-    nu = mu / (t - r2)
-    value = t - 0.5 * mu * float(np.log((t - r2) / mu).sum())
-    return value, 2.0 * nu, 4.0 * nu * nu / mu

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.base import Array
 from polymargin.penalties.capabilities import Ray
-from polymargin.penalties.pairwise import along, flow_ray, pair_indices
+from polymargin.penalties.pairwise import PowersOfDistances, flow_ray, pair_indices
 
 
 class L1Model(NamedTuple):
@@ -67,56 +67,28 @@ class L1Model(NamedTuple):
         return self, np.zeros((0, self.W.shape[1], n_rows)), np.zeros(0)
 
 
-class PairwiseL1(Penalty):
-    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``.
-
-    It remembers the width of its last blur, so that models of one blur, asked for one after the other, are of one function.
-    """
+class PairwiseL1(PowersOfDistances):
+    """``sum_{k<l} |w_k - w_l|_1^p + eps (|W|^2 + |b|^2)``."""
 
     name = "pairwise l1 distances"
-    centres = has_model = True
-
-    def __init__(self, p: float = 4.0, epsilon: float = 1e-6):
-        self.p = float(p)
-        self.epsilon = float(epsilon)
-        self._last_width = (0.0, 0.0)
 
     @property
     def smooth(self) -> bool:
         return False
 
-    def value(self, W: Array) -> float:
-        r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
-        with np.errstate(over="ignore", under="ignore"):
-            return float((r**self.p).sum()) + self.epsilon * float((W * W).sum())
+    def distances(self, W: Array) -> Array:
+        return np.asarray(np.abs(W @ incidence(W.shape[1])).sum(axis=0))
 
-    def longest_vector(self, value: float) -> float:
-        """At sum zero a class vector is no longer than its longest distance."""
-        return float(max(0.0, value) ** (1.0 / self.p))
+    def width(self, W: Array, blur: float) -> float:
+        """eta; it depends on how steep R is near W."""
+        r = self.distances(W)
+        floor = (blur / max(1, len(r))) ** (1.0 / self.p)  # shorter differences cost less than the blur
+        steepness = float((self.p * np.maximum(r, floor) ** (self.p - 1.0)).sum())
+        return blur / (max(steepness, 1e-300) * max(1, len(W)))
 
-    def value_along(self, W: Array) -> Callable[[float], float]:
-        """``R(t W)`` as a function of t >= 0."""
-        r = np.abs(W @ incidence(W.shape[1])).sum(axis=0)
-        return along(r, self.p, self.epsilon * float((W * W).sum()))
-
-    def gradient(self, W: Array) -> Array:
-        return self.model(W, 0.0).gradient
-
-    def offset_value(self, b: Array) -> float:
-        return self.epsilon * float(b @ b)
-
-    def offset_gradient(self, b: Array) -> Array:
-        return 2.0 * self.epsilon * b
-
-    def offset_conjugate(self, sums: Array, scale: float) -> float:
-        return float(sums @ sums) / (4.0 * self.epsilon)
-
-    def model(self, W: Array, blur: float) -> L1Model:
-        """R near W, blurred by about `blur`."""
-        p, E = self.p, incidence(W.shape[1])
+    def model(self, W: Array, width: float) -> L1Model:
+        p, E, eta = self.p, incidence(W.shape[1]), width
         D = W @ E
-        exact = np.abs(D).sum(axis=0)
-        eta = self._width(exact, blur, len(W))
         rho = np.sqrt(D * D + eta * eta)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             signs = np.where(rho > 0.0, D / rho, 0.0)
@@ -124,18 +96,10 @@ class PairwiseL1(Penalty):
             r = rho.sum(axis=0)
             slopes = p * r ** (p - 1.0)
             stretches = np.where(r > 0.0, p * (p - 1.0) * r ** (p - 2.0), 0.0)
-            value = float((r**p).sum()) + self.epsilon * float((W * W).sum())
+            value = float((r**p).sum()) + self.ridge_value(W)
             ridge = 2.0 * self.epsilon
             gradient = (signs * slopes) @ E.T + ridge * W
             return L1Model(W, value, gradient, E, signs, slopes, curves * slopes, stretches, ridge)
-
-    def _width(self, r: Array, blur: float, d: int) -> float:
-        """eta for a blur: from the first W it is asked for, so that one blur is one function of W."""
-        if blur != self._last_width[0]:
-            floor = (blur / max(1, len(r))) ** (1.0 / self.p)  # shorter differences cost less than the blur
-            steepness = float((self.p * np.maximum(r, floor) ** (self.p - 1.0)).sum())
-            self._last_width = (blur, blur / (max(steepness, 1e-300) * max(1, d)))
-        return self._last_width[1]
 
     def conjugate_along(self, model: L1Model, Z: Array) -> tuple[Callable[[float], float], Ray]:
         """An upper bound of ``R*(t Z)`` as a function of t, and its shape."""

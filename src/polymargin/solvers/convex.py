@@ -26,7 +26,7 @@ from polymargin.solvers.interior.pair_iterate import PairIterate, solution_of, w
 from polymargin.solvers.interior.pairwise import hinge_path
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.interior.scaled import finish_with_scaled_interior_points
-from polymargin.solvers.newton.augmented import finish_with_newton
+from polymargin.solvers.newton.augmented import multiplier_newton
 from polymargin.solvers.newton.smooth import primal_newton
 from polymargin.solvers.progress import Forecast
 from polymargin.solvers.rows import Design
@@ -110,16 +110,21 @@ def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, sta
 def _finish_with_newton(
     problem: Problem, ledger: Ledger, left: int, so_far: Solution, ascend: Callable[..., Solution]
 ) -> Solution:
-    """Newton steps on the free duals if these are few, else ascent goes on."""
-
-    def go_on(start: Start, epochs: int) -> Solution:
-        ledger.stage("dual ascent", "Newton steps have not got there")
-        return ascend(max_iter=epochs, start=start)
-
+    """Newton steps on the free duals if these are few; where they fail, or are too many, ascent goes on."""
     assert so_far.duals is not None
+    last = so_far.certificate.n_iter + left
     if np.isfinite(cost_model.price_of_newton(problem, so_far.duals)):
         ledger.stage("Newton's method with multipliers", "ascent crawls, and few duals are free")
-    return finish_with_newton(problem, ledger, left, so_far, go_on)
+        so_far = multiplier_newton(problem, ledger, left, so_far)
+    left = last - so_far.certificate.n_iter
+    if ledger.done or left <= 0:
+        return so_far
+    assert so_far.duals is not None
+    ledger.stage("dual ascent", "Newton steps have not got there")
+    solution = ascend(max_iter=left, start=Start(so_far.duals, so_far.machine.b, so_far.scales))
+    certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
+    machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
+    return solution._replace(machine=machine, certificate=certificate)
 
 
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:

@@ -5,7 +5,7 @@
 The block of the pairs (`blocks/native_pairs.py`), eliminated, leaves one system in (W, b): the penalty's Hessian plus a star
 of weights per row (`systems/stacked.py`). R need not be quadratic: a step is shortened until R follows its quadratic model.
 A maximum brings slacks and multipliers of its own (`penalties/largest.py`); another penalty that is not smooth is blurred by
-a part of what the pairs' products leave open.
+a part of what the pairs' products leave open (`penalties/blurred.py`).
 
 Every iterate is certified (`pair_iterate.py`).
 """
@@ -76,7 +76,6 @@ class _PairPath(PairIterate, Path):
     def __init__(self, problem: Problem, design: Design, ledger: Ledger):
         super().__init__(problem, design)
         self.ledger, self.block = ledger, NativePairs(self)
-        self.blur = 0.0
         self.inexact = not assembled(design, problem.n_classes)  # else Newton systems are solved exactly
         self.stall = Stall(PATIENCE, 0.5, 0.5)
 
@@ -91,7 +90,7 @@ class _PairPath(PairIterate, Path):
         penalty = self.problem.penalty
         margins = self.start_along_means()
         W = self.V[: self.design.r]
-        slope = float((penalty.model(W, 1e-3 * penalty.value(W)).gradient * W).sum())
+        slope = float((penalty.model(W, penalty.width(W, 1e-3 * penalty.value(W))).gradient * W).sum())
         share = np.clip(slope / margins if margins > 0.0 else 0.5, 1e-3, 0.5)
         self._start_inside(np.broadcast_to((share * self.cost)[:, None], self.S.shape))
 
@@ -101,8 +100,8 @@ class _PairPath(PairIterate, Path):
         self.V = design.unknowns(start.W, start.b)
         self.S = design.scores(self.V)
         self.A[:] = start.duals.dense(self.A.shape[1])
-        blur = 0.1 * ledger.tol * penalty.value(start.W)
-        self.certify(ledger, penalty.model(self.V[: design.r], blur), 1)
+        W = self.V[: design.r]
+        self.certify(ledger, penalty.model(W, penalty.width(W, 0.1 * ledger.tol * penalty.value(W))), 1)
         if not ledger.done:
             u = self.cost[:, None]
             self._start_inside(np.clip(self.A, share * u, (1.0 - share) * u))
@@ -110,25 +109,18 @@ class _PairPath(PairIterate, Path):
 
     def _start_inside(self, A: Array) -> None:
         self.block.start(A)
-        self.block.largest = self.problem.penalty.largest(self.V[: self.design.r], self.block.mean)
-        self.blur = BLUR * self._products if self._blurs else 0.0
+        self.block.penalty.sharpen(self.V[: self.design.r], BLUR * self._products)
 
     @property
     def _products(self) -> float:
         """The sum of all of them: what is open on the central path."""
         return self.block.mean * self.block.n_products
 
-    @property
-    def _blurs(self) -> bool:
-        """Whether R has to be blurred."""
-        return self.block.largest is None and not self.problem.penalty.smooth
-
     # -- what it proves
 
     def prove(self, n_iter: int) -> bool:
-        """Also the model of R near W, blurred if it is not smooth; a maximum comes with its multipliers."""
-        W, largest = self.V[: self.design.r], self.block.largest
-        self.model = self.problem.penalty.model(W, self.blur) if largest is None else largest.model(W)
+        """Also the model of R near W."""
+        self.model = self.block.penalty.model(self.V[: self.design.r])
         self.certify(self.ledger, self.model, max(1, n_iter))
         return self.ledger.done
 
@@ -142,36 +134,25 @@ class _PairPath(PairIterate, Path):
 
     def linearise(self) -> None:
         # what neither the products nor the blur explain is imbalance: first balance the iterate, then go on
-        self.hold = self.open > HOLD[not self.problem.penalty.smooth] * (self._products + self.blur)
+        self.hold = self.open > HOLD[not self.problem.penalty.smooth] * (self._products + self.block.penalty.blur)
         curvature = StarCurvature(self.block.linearise(), self.y, self.classes)
         self.system = NewtonSystem(self.design, self.problem.penalty, self.model, curvature, self.S.shape[1])
 
     def direction_of(self, pull: Array, target: float) -> tuple[Array, Array]:
-        design, largest, model = self.design, self.block.largest, self.model
-        aimed = model if largest is None else largest.aim(model, target, correct=self.block.predicted is not None)
+        design, penalty, model = self.design, self.block.penalty, self.model
+        aimed = penalty.aim(model, target, correct=self.block.predicted is not None)
         G = self.system.penalty_gradient(aimed, self.V) + design.adjoint(pull)
-        D, _ = self.system.solve(-G, _cg_tolerance(self.open / self.value), CG_STEPS)
-        if largest is not None and np.isfinite(D).all():
-            largest.follow(model.W, D[: design.r], self.system.stretch_pulls)
+        D = self.system.solve(-G, _cg_tolerance(self.open / self.value), CG_STEPS)
+        penalty.follow(model, D[: design.r], self.system.stretch_pulls)
         return D, self.system.scores(D)
 
     def shortened(self, size: float) -> float:
         """The longest of size, 0.7 size, ... at which R is close to its quadratic model."""
-        model, penalty, largest, D = self.model, self.problem.penalty, self.block.largest, self.dV[: self.design.r]
-        slope = float((model.gradient * D).sum())
+        model, penalty, D = self.model, self.block.penalty, self.dV[: self.design.r]
         bend = float((model.product(D) * D).sum())
         allowed = FOLLOWS * (bend + self.block.curvature)
-        little = 1e-13 * abs(model.value)
-        if largest is not None:
-            little += LITTLE * self._products
-
-        def strays(a: float) -> float:
-            if largest is not None:
-                return float(largest.rise(a))
-            there = penalty.model(model.W + a * D, self.blur).value
-            return abs(there - model.value - a * slope - 0.5 * a * a * bend)
-
-        while size > 1e-10 and not strays(size) <= size * size * allowed + little:
+        little = 1e-13 * abs(model.value) + (LITTLE * self._products if penalty.n_products else 0.0)
+        while size > 1e-10 and not penalty.strays(size, bend) <= size * size * allowed + little:
             size *= 0.7
         return size
 
@@ -183,8 +164,9 @@ class _PairPath(PairIterate, Path):
         super().step(size)
         if self.system.rounds_scores:
             self.S = self.design.scores(self.V)
-        if self._blurs and not self.hold:
-            self.blur = max(BLUR * self._products, (1.0 - 0.8 * size) * self.blur)
+        if not self.hold:
+            blur = max(BLUR * self._products, (1.0 - 0.8 * size) * self.block.penalty.blur)
+            self.block.penalty.sharpen(self.V[: self.design.r], blur)
 
 
 def _cg_tolerance(rel_gap: float) -> float:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin.solvers.interior.blocks.max_terms import Array
 from polymargin.solvers.interior.blocks.row_terms import RowTerms
 from polymargin.solvers.interior.certified import Best, dual_value, primal_value, tolerated
 from polymargin.solvers.interior.systems.sorted_rows import SortedRows
+from polymargin.solvers.linear import definite
+from polymargin.solvers.types import signs_of
 
 _FEW = 500  # free multipliers that may be a face, however few the unknowns
 
@@ -30,9 +31,7 @@ def polish(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> None:
     m, beta = face.free.size, rows.scales[:, None]
     if m > max(_FEW, V.size):  # not a face yet
         return
-    N = np.zeros((m, rows.n_classes))
-    N[np.arange(m), face.gains], N[np.arange(m), face.loses] = 1.0, -1.0
-    x = rows.T[:p, face.row]
+    N, x = signs_of(face.gains, face.loses, rows.n_classes), rows.T[:p, face.row]
     solve = _saddle_solver((x.T @ x) * (N @ (beta * N.T)), N if rows.has_intercept else N[:, :0])
     for _ in range(4 if m else 0):  # the first solves, the others refine
         Z = block.face_pull(face) @ rows.T.T
@@ -43,21 +42,17 @@ def polish(rows: SortedRows, block: RowTerms, best: Best, tol: float) -> None:
     tau = block.face_pull(face, feasible=True)
     V[:, :p] = beta * (tau @ rows.T.T)[:, :p]
     primal = primal_value(rows, block, V)
-    _, dual = dual_value(rows, block, tau, V, primal)
+    repaired, dual = dual_value(rows, block, tau)
     if primal - dual <= max(best.gap, tolerated(rows, tol * primal)):
-        best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, tau, primal, dual
+        best.V, best.V_tau, best.tau, best.primal, best.dual = V, tau, repaired, primal, dual
 
 
 def _saddle_solver(K: Array, N: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
     """With a ridge against dependent pieces that refinement undoes; what is singular in spite of it has no solution: nan."""
     K[np.diag_indices_from(K)] += 1e-10 * (K.diagonal().sum() / max(1, len(K)) or 1.0)
-    factor, failed = dpotrf(K, lower=1) if K.size else (K, 0)
-
-    def inverse(right: Array) -> Array:
-        return np.asarray(dpotrs(factor, right, lower=1)[0] if right.size else right)
-
-    KN = np.full(N.shape, np.nan) if failed else inverse(N)
-    if failed or not np.isfinite(KN).all():
+    inverse = definite(K, with_ridge=False) if K.size else (lambda right: right)
+    KN = np.full(N.shape, np.nan) if inverse is None else inverse(N) if N.size else N
+    if inverse is None or not np.isfinite(KN).all():
         return lambda g, r: (np.full(len(K), np.nan), np.full(N.shape[1], np.nan))
     schur = np.linalg.pinv(N.T @ KN, rcond=1e-10, hermitian=True) if N.size else np.zeros((0, 0))
 

@@ -6,7 +6,7 @@ Problem, with ``X (n, d)``, ``W (d, c)``, free ``b (c,)``, scores ``S = X W + 1 
     loss_i = max_{k != y} [1 - (s_y - s_k)]_+          "crammer_singer"
     loss_i = sum_{k != y} [1 - (s_y - s_k)]_+          "weston_watkins"
 
-Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_iy = sum_l a_il``::
+and others (`blocks/`). Dual, in the off-class multipliers ``a_il >= 0`` with ``tau_il = -a_il``, ``tau_iy = sum_l a_il``::
 
     max_a  sum_il a_il - 1/2 ||X' tau||_F^2,    sum_i tau_ik = 0 for every k if b is free
     sum_l a_il <= u_i    "crammer_singer",      a_il <= u_i    "weston_watkins"
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polymargin.problem import Problem
-from polymargin.solvers.interior.blocks.hinges import BLOCKS
+from polymargin.solvers.interior.blocks import BLOCKS
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import RowTerms
 from polymargin.solvers.interior.central_path import Path, follow_central_path
@@ -39,6 +39,7 @@ from polymargin.solvers.interior.systems.sorted_rows import SortedRows
 from polymargin.solvers.progress import Stall
 
 PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
+NEAR = 0.01  # of F: before, duals prove next to nothing
 PATIENCE = 5  # iterations without halving the gap, once rounding dominates
 
 # Of the classes, costs, number of classes and proximal terms of the sorted rows, and of which rows these are.
@@ -87,7 +88,7 @@ def interior_point(
     on which rows there are, not on whether a row is weighted or repeated.
     """
     X, y, cost = problem.X.astype(np.float64, copy=False), problem.y.astype(np.intp), problem.cost
-    n_classes, make = problem.n_classes, _maker(problem.loss.interior_block if block is None else block)
+    n_classes, make = problem.n_classes, _maker(problem, block)
     order = np.argsort(y, kind="stable")
     order = order[cost[order] > 0.0]
     # With a free b a class without rows has b = -inf: it takes no part, and gets a finite b in the end.
@@ -99,17 +100,18 @@ def interior_point(
     scales = np.ones(n_classes) if scales is None else scales
     given = None if given is None else np.ascontiguousarray(given[order][:, classes].T)
     present = np.searchsorted(classes, y[order])
-    rows = SortedRows(X[order], present, cost[order], scales[classes], problem.fit_intercept, given)
+    rows = SortedRows(X[order], present, cost[order], scales[classes], problem.fit_intercept)
     slacks = make(rows.y, rows.cost, classes.size, _proximal(rows), order)
     if given is not None:
         slacks.shift(given)
     path = _QuadraticPath(rows, slacks, tol, on_iteration)
     n_iter = follow_central_path(path, max_iter)[1]
+    path.bound()  # of the last iterate, far from the optimum as it may be
     with np.errstate(all="ignore"):  # a wrong face may lead anywhere: it is not accepted
         polish(rows, slacks, path.best, tol)
     if problem.fit_intercept:
         centre_offsets(rows, slacks, path.best, tol)
-    W[:, classes], b[classes], duals, primal, dual = certified(rows, slacks, path.best, tol)
+    W[:, classes], b[classes], duals, primal, dual = certified(rows, slacks, path.best)
     a[order[:, None], classes] = duals.T
     if classes.size < n_classes:
         own = (rows.X @ W + b)[np.arange(order.size), y[order]]
@@ -117,13 +119,14 @@ def interior_point(
     return InteriorPointResult(W, b - b.mean(), a, primal, dual, n_iter)
 
 
-def _maker(block: str | BlockMaker | None) -> BlockMaker:
+def _maker(problem: Problem, block: str | BlockMaker | None) -> BlockMaker:
     if callable(block):
         return block
-    if block not in BLOCKS:
-        raise ValueError(f"block={block!r} is unknown; choose one of {sorted(BLOCKS)}.")
-    kind = BLOCKS[block]
-    return lambda y, cost, n_classes, proximal, order: kind(y, cost, n_classes, proximal)
+    name, parameters = (problem.loss.interior_block, problem.loss.row_parameters) if block is None else (block, ())
+    if name not in BLOCKS:
+        raise ValueError(f"block={name!r} is unknown; choose one of {sorted(BLOCKS)}.")
+    kind = BLOCKS[name]
+    return lambda y, cost, n_classes, proximal, order: kind(y, cost, n_classes, proximal, *parameters)
 
 
 def _proximal(rows: SortedRows) -> Array:
@@ -163,25 +166,30 @@ class _QuadraticPath(Path):
         tau, primal = self.block.pull(), primal_value(rows, self.block, V)
         if primal < best.primal or best.V is None:  # the first may be beyond all numbers
             best.primal, best.V, best.V_tau = primal, V.copy(), tau
-        Z, dual = dual_value(rows, self.block, tau, best.V, best.primal)
-        if dual > best.dual or best.tau is None:
-            best.dual, best.tau = dual, tau
-        Z[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
-        self.residual = Z  # of stationarity, tau X - (W', 0)
+        if best.tau is None or self.block.complementarity() <= NEAR * best.primal:
+            self.bound()
+        self.residual = self.system.sums(tau)  # of stationarity, tau X - (W', 0)
+        self.residual[:, : rows.n_penalised] -= V[:, : rows.n_penalised] / rows.scales[:, None]
         if self.on_iteration is not None:
             self.on_iteration(best.primal, best.dual)
         target = self.tol * best.primal
         # The values are summed again in the end, in the coordinates of X: leave room for rounding.
         return best.gap <= target - tolerated(rows, target)
 
+    def bound(self) -> None:
+        """What the multipliers prove."""
+        repaired, dual = dual_value(self.rows, self.block, self.block.pull())
+        if dual > self.best.dual or self.best.tau is None:
+            self.best.dual, self.best.tau = dual, repaired
+
     def stalls(self) -> bool:
         """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
         best = self.best
-        falls = self.block.complementarity() > 0.1 * best.gap or best.gap > 0.01 * best.primal
+        falls = self.block.complementarity() > 0.1 * best.gap or best.gap > NEAR * best.primal
         return self.stall.note(best.gap, excused=falls)
 
     def linearise(self) -> None:
-        self.system.factorise(*self.block.linearise())
+        self.system.factorise(self.block.linearise())
 
     def direction_of(self, pull: Array, target: Any) -> tuple[Array, Array]:
         dV = self.system.solve(self.system.sums(pull) + self.residual)

@@ -19,8 +19,6 @@ of a block norm, ``w_k = beta_k X' tau_k`` and the rows' part of M has beta betw
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +38,7 @@ from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
 from polymargin.solvers.progress import Anderson, Stall
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import Machine, Solution, Start, signs_of, sparse_duals
+from polymargin.solvers.types import Machine, Solution, signs_of, sparse_duals
 
 Array = NDArray[np.float64]
 
@@ -52,24 +50,6 @@ _STEPS = 30  # of one round
 _EXACT = 0.01  # squared residual of a round, in squared changes of the duals
 _ARMIJO, _SHORTEST = 1e-4, 2e-6
 _PATIENCE = 8  # rounds that do not halve the gap
-
-
-def finish_with_newton(
-    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, ascend: Callable[[Start, int], Solution]
-) -> Solution:
-    """Ends a fit that dual ascent began. Where that fails (too many duals), ascent goes on."""
-    assert so_far.duals is not None
-    if np.isfinite(cost_model.price_of_newton(problem, so_far.duals)):
-        before = so_far.certificate.n_iter
-        so_far = multiplier_newton(problem, ledger, max_iter, so_far)
-        max_iter -= so_far.certificate.n_iter - before
-    if ledger.done or max_iter <= 0:
-        return so_far
-    assert so_far.duals is not None
-    solution = ascend(Start(so_far.duals, so_far.machine.b, so_far.scales), max_iter)
-    certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
-    machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
-    return solution._replace(machine=machine, certificate=certificate)
 
 
 def multiplier_newton(

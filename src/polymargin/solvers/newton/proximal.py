@@ -12,21 +12,20 @@ data. The damping also changes within a round.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from polymargin.problem import Problem
 from polymargin.solvers.cost_model import newton_matrix_fits
+from polymargin.solvers.linear import conjugate_gradients, definite
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
 
 Array = NDArray[np.float64]
-Pair = tuple[Array, Array]  # of class vectors and offsets
 
 _SOLVED = 2e-2  # Newton's decrement, relative to what the smoothing leaves, at which the centre moves
 _DAMPING = 3e-2, 1e-3, 1e6  # delta_i / min(|x_i|^2, 1/(2 kappa_i)) at first, at least and at most (it is |x_i|^2 then)
@@ -34,9 +33,7 @@ _EASIER, _HARDER = 0.6, 3.0  # changes of it
 _SUFFICIENT = 1e-4  # of the slope, in the line search
 _SHORTEST = 2.0**-14  # step
 _ROUNDING = 1e-14  # of Phi: a slope below it leads nowhere
-_CG_STEPS, _CG_ACCURACY = 60, 1e-2
-
-# what these limits are called where the method is chosen
+_CG_STEPS, _CG_ACCURACY = 60, 0.1
 
 
 class Point(NamedTuple):
@@ -45,18 +42,16 @@ class Point(NamedTuple):
     W: Array
     b: Array
     smooth: float
-    dW: Array
-    db: Array
+    gradient: Array  # (d + 1, c) with the offsets' in the last row, (d, c) if these are not free
     stated: float
     primal: float
     dual: float  # exact without an intercept, else an estimate
 
 
 class _Step(NamedTuple):
-    """What Newton's method takes off the machine, and how steep Phi falls along it."""
+    """What Newton's method takes off the machine, stacked like the gradient, and how steep Phi falls along it."""
 
-    W: Array
-    b: Array
+    V: Array
     slope: float
 
 
@@ -95,27 +90,28 @@ class ProximalNewton(MultiplierMethod[Point, _Step]):
         """One pass over the data; the loop notes the maximising duals."""
         smooth, stated, relaxed, concave, pull, sums = self._loop.newton_pass(W, b, self._damping)
         half_norm = 0.5 * float(np.vdot(W, W))
-        free = -sums if self._problem.fit_intercept else np.zeros_like(sums)
+        gradient = np.vstack([W - pull, -sums]) if self._problem.fit_intercept else W - pull
         dual = concave - 0.5 * float(np.vdot(pull, pull))
         if self._problem.fit_intercept:  # about what a repair of the duals to sum_i tau_i = 0 costs
             dual -= float(np.abs(sums) @ np.abs(b - b.mean()))
-        values = half_norm + smooth, W - pull, free, half_norm + stated, half_norm + relaxed, dual
-        return Point(W, b, *values)
+        return Point(W, b, half_norm + smooth, gradient, half_norm + stated, half_norm + relaxed, dual)
 
     def _stops(self, point: Point, steps: int) -> bool:
         # while sum_i tau_i is not 0 the value of the duals is no bound and may lie above
         return abs(point.primal - point.dual) <= self._tol * point.primal
 
     def _direction(self, point: Point) -> _Step:
-        W, b = self._solve(self._loop, point, self._problem.fit_intercept)
-        return _Step(W, b, float(np.vdot(W, point.dW) + np.vdot(b, point.db)))
+        V = self._solve(self._loop, point)
+        return _Step(V, float(np.vdot(V, point.gradient)))
 
     def _search(self, point: Point, direction: _Step) -> tuple[float, Point]:
         if not direction.slope > _ROUNDING * abs(point.smooth):
             return 0.0, point
 
+        d = len(point.W)
+
         def trial(length: float) -> tuple[float, Point]:
-            ahead = self._at(point.W - length * direction.W, point.b - length * direction.b)
+            ahead = self._at(point.W - length * direction.V[:d], point.b - length * direction.V[d:].sum(axis=0))
             return ahead.smooth, ahead
 
         length, ahead = backtrack(trial, point.smooth, -direction.slope, share=_SUFFICIENT, shortest=_SHORTEST)
@@ -156,33 +152,18 @@ def _harder(length: float) -> float:
     return _HARDER * max(1.0, 0.25 / length) if length > 0.0 else 1.0
 
 
-def _by_matrix(loop: Any, point: Point, free: bool) -> Pair:
-    """Newton's step by the factorised matrix; `free` says that the intercept is."""
-    d, c = point.W.shape
+def _by_matrix(loop: Any, point: Point) -> Array:
+    """Newton's step by the factorised matrix."""
+    (d, c), e = point.W.shape, len(point.gradient)
     blocks = loop.newton_matrix().reshape(c, d + 1, c, d + 1)
-    e = d + 1 if free else d
     H = np.ascontiguousarray(blocks[:, :e, :, :e]).reshape(c * e, c * e)
     H.reshape(-1)[:: c * e + 1].reshape(c, e)[:, :d] += 1.0
-    gradient = point.dW.T
-    if free:  # one constant in b is free, and a class without active rows has no curvature
+    if e > d:  # one constant in b is free, and a class without active rows has no curvature
         offsets = slice(d, None, e)
         level = float(H.diagonal()[offsets].mean()) or 1.0
         H[offsets, offsets] += level / c + 1e-9 * level * np.eye(c)
-        gradient = np.column_stack([gradient, point.db])
-    step = _solved(H, gradient.ravel()).reshape(c, e)
-    return np.ascontiguousarray(step[:, :d].T), step[:, d] if free else np.zeros(c)
-
-
-def _solved(H: Array, right: Array) -> Array:
-    """The solution of ``H x = right``, of which the lower half is read; with a ridge where rounding made H indefinite."""
-    ridge = 0.0
-    while ridge < 1.0:
-        try:
-            return np.asarray(cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False))
-        except LinAlgError:
-            ridge = max(100.0 * ridge, 1e-14)
-            H.reshape(-1)[:: len(H) + 1] *= 1.0 + ridge
-    return right / np.maximum(H.diagonal(), 1e-300)
+    inverse = definite(H)
+    return point.gradient if inverse is None else np.ascontiguousarray(inverse(point.gradient.T.ravel()).reshape(c, e).T)
 
 
 class _ConjugateGradients:
@@ -193,64 +174,36 @@ class _ConjugateGradients:
 
     def __init__(self, problem: Problem):
         self._problem = problem
-        self._basis: tuple[Array, Array, Array] | None = None
 
-    def __call__(self, loop: Any, point: Point, free: bool) -> Pair:
-        mean, axes, squares = self._axes()
-        n = self._problem.n_rows
+    def __call__(self, loop: Any, point: Point) -> Array:
+        (mean, axes, squares), n, d = self._axes, self._problem.n_rows, len(point.W)
         weights = loop.newton_curvature() / n
         shrunk = 1.0 / (1.0 + np.outer(squares, weights))
         level = 1.0 / np.maximum(n * weights, 1e-9 * n * weights.max() + 1e-300)
 
-        def precondition(r: Pair) -> Pair:
-            return axes @ (shrunk * (axes.T @ r[0])), level * r[1] if free else r[1]
+        def precondition(R: Array) -> Array:
+            return np.vstack([axes @ (shrunk * (axes.T @ R[:d])), level * R[d:]])
 
-        def product(p: Pair) -> Pair:
-            out, sums = loop.newton_product(np.ascontiguousarray(p[0]), p[1] - mean @ p[0])
-            return p[0] + out - np.outer(mean, sums), sums if free else np.zeros_like(sums)
+        def product(P: Array) -> Array:
+            out, sums = loop.newton_product(P[:d], P[d:].sum(axis=0) - mean @ P[:d])
+            return np.vstack([P[:d] + out - np.outer(mean, sums), sums])[: len(P)]
 
         # in centred coordinates b' = b + m W, so that dPhi/dW' = dPhi/dW - m dPhi/db
-        step = _conjugate_gradients(product, precondition, (point.dW - np.outer(mean, point.db), point.db))
-        return step[0], step[1] - mean @ step[0]
+        right = point.gradient.copy()
+        right[:d] -= np.outer(mean, right[d:].sum(axis=0))
+        V = conjugate_gradients(product, precondition, right, _CG_ACCURACY, _CG_STEPS)
+        V[d:] -= mean @ V[:d]
+        return V
 
+    @cached_property
     def _axes(self) -> tuple[Array, Array, Array]:
-        if self._basis is None:
-            X = self._problem.X
-            gram = X.T @ X
-            gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
-            mean = np.zeros(X.shape[1])
-            if self._problem.fit_intercept:
-                mean = np.asarray(X.T @ np.full(X.shape[0], 1.0 / X.shape[0], dtype=X.dtype), dtype=np.float64)
-                gram -= X.shape[0] * np.outer(mean, mean)
-            squares, axes = np.linalg.eigh(gram)
-            self._basis = mean, axes, np.maximum(squares, 0.0)
-        return self._basis
-
-
-def _conjugate_gradients(product: Callable[[Pair], Pair], precondition: Callable[[Pair], Pair], right: Pair) -> Pair:
-    """A rough solution x of ``product(x) = right``, for pairs of arrays."""
-    r, x = right, (np.zeros_like(right[0]), np.zeros_like(right[1]))
-    z = p = precondition(r)
-    rz = enough = _dot(r, z)
-    enough *= _CG_ACCURACY
-    for _ in range(_CG_STEPS):
-        image = product(p)
-        curvature = _dot(p, image)
-        if not curvature > 0.0:
-            break
-        t = rz / curvature
-        x, r = _plus(x, t, p), _plus(r, -t, image)
-        z = precondition(r)
-        rz, before = _dot(r, z), rz
-        if rz <= enough:
-            break
-        p = _plus(z, rz / before, p)
-    return x
-
-
-def _dot(u: Pair, v: Pair) -> float:
-    return float(np.vdot(u[0], v[0]) + np.vdot(u[1], v[1]))
-
-
-def _plus(u: Pair, t: float, v: Pair) -> Pair:
-    return u[0] + t * v[0], u[1] + t * v[1]
+        """Mean, principal axes and squared lengths along them."""
+        X = self._problem.X
+        gram = X.T @ X
+        gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+        mean = np.zeros(X.shape[1])
+        if self._problem.fit_intercept:
+            mean = np.asarray(X.T @ np.full(X.shape[0], 1.0 / X.shape[0], dtype=X.dtype), dtype=np.float64)
+            gram -= X.shape[0] * np.outer(mean, mean)
+        squares, axes = np.linalg.eigh(gram)
+        return mean, axes, np.maximum(squares, 0.0)

@@ -2,15 +2,13 @@
 
     min_{W, b}  F(W, b) = sum_i u_i loss(s_i, y_i) + R(W, b)
 
-Each step solves one Newton system (`interior/systems.py`) and is shortened until F falls enough. A penalty that is not
-smooth is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers. Every iterate is
+Each step solves one Newton system (`interior/systems/stacked.py`) and is shortened until F falls enough. A penalty that is
+not smooth is blurred by a part of the gap that is still open; a maximum has its own slacks and multipliers. Every iterate is
 certified: with the derivatives ``T_i = u_i dloss(s_i)`` Fenchel's equality gives
 ``-u_i loss*(T_i / u_i) = u_i loss(s_i) - <T_i, s_i>``, so a loss need not know its conjugate; it must not be negative.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +86,7 @@ class _SmoothNewton:
             if problem.fit_intercept:
                 self.V[design.r] = start.b + design.mean @ start.W
         self.S = design.scores(self.V)
-        self.largest = self.penalty.largest(self.V[: design.r], BLUR * self.losses.value(self.S))
+        self.carried = self.penalty.carried(self.V[: design.r], BLUR * self.losses.value(self.S))
         self.best, self.best_V, self.n_iter = np.inf, self.V, 0
         self._stall = Stall(PATIENCE, 0.5, 0.999)
         ledger.at_hand = self.machine
@@ -112,12 +110,12 @@ class _SmoothNewton:
 
     def _evaluate(self) -> None:
         """F, the derivatives and curvatures of its parts; the penalty blurred, or with slacks and multipliers."""
-        gap = self.ledger.gap
-        blur = BLUR * (gap if np.isfinite(gap) else self.losses.value(self.S))
         self.value, self.T, self.curvature = self.losses.at(self.S)
         self.W, self.b = self.design.split(self.V)
-        self.model = self.penalty.model(self.W, blur) if self.largest is None else self.largest.model(self.W)
-        self.rough = _Rough(self.penalty, blur, self.largest)
+        blur = BLUR * (self.ledger.gap if np.isfinite(self.ledger.gap) else self.value)
+        self.carried.sharpen(self.W, blur)
+        self.mu = blur / max(1, self.carried.n_products)
+        self.model = self.carried.model(self.W)
         self.gradient = self.design.adjoint(self.T)
         primal = self.value + self.penalty.value(self.W) + self.penalty.offset_value(self.b)
         if primal < self.best:
@@ -141,67 +139,27 @@ class _SmoothNewton:
 
     def _direction(self) -> tuple[Array, float]:
         """Newton's step and the slope of F along it."""
-        design = self.design
-        G = stacked_gradient(design, self.penalty, self.rough.aimed(self.model), self.gradient, self.b)
-        system = NewtonSystem(design, self.penalty, self.model, self.curvature, self.problem.n_classes)
-        D, _ = system.solve(-G, 0.05, 250)
-        self.rough.follow(self.W, D[: design.r])
+        system = NewtonSystem(self.design, self.penalty, self.model, self.curvature, self.problem.n_classes)
+        G = self.gradient + system.penalty_gradient(self.carried.aim(self.model, self.mu, correct=False), self.V)
+        D = system.solve(-G, 0.05, 250)
+        self.carried.follow(self.model, D[: self.design.r])
         return D, float((G * D).sum())
 
     def _search(self, D: Array, slope: float) -> bool:
         """Moves along the step until F has fallen enough; False if rounding forbids that."""
-        V, S, dS, losses, rough = self.V, self.S, self.design.scores(D), self.losses, self.rough
+        V, S, dS, losses, carried = self.V, self.S, self.design.scores(D), self.losses, self.carried
 
         def trial(t: float) -> tuple[float, None]:
             W, b = self.design.split(V + t * D)
             with np.errstate(over="ignore"):
-                return losses.value(S + t * dS) + rough.value(W, t) + self.penalty.offset_value(b), None
+                rough = carried.value_after(W, t, self.mu)
+                return losses.value(S + t * dS) + rough + self.penalty.offset_value(b), None
 
         here, _ = trial(0.0)
         rounding = 1e-15 * abs(here) + EPS * float(losses.cost @ (1.0 + np.ptp(S, axis=1)))
-        lengths = {"shortest": SHORTEST, "longest": rough.longest()}
-        t, _ = backtrack(trial, here, slope, share=ENOUGH, rounding=rounding, **lengths)
+        longest = min(1.0, TO_BOUNDARY * carried.longest())
+        t, _ = backtrack(trial, here, slope, share=ENOUGH, shortest=SHORTEST, longest=longest, rounding=rounding)
         if t > 0.0:
             self.V, self.S, self.n_iter = V + t * D, S + t * dS, self.n_iter + 1
-            rough.take(t)
+            carried.take(t)
         return t > 0.0
-
-
-def stacked_gradient(design: Design, penalty: Any, model: Any, gradient: Array, b: Array) -> Array:
-    """Gradient of the whole objective from that of the losses."""
-    G = gradient.copy()
-    G[: design.r] += model.gradient
-    if design.fit_intercept:
-        offset = penalty.offset_gradient(b)
-        G[design.r] += offset
-        G[: design.r] -= np.outer(design.mean, offset)
-    return G
-
-
-class _Rough:
-    """A penalty that is not smooth, as a step sees it: blurred, or a maximum with its barrier."""
-
-    def __init__(self, penalty: Any, blur: float, largest: Any):
-        self.penalty, self.blur, self.largest = penalty, blur, largest
-        self.mu = 0.0 if largest is None else blur / largest.n_products
-
-    def aimed(self, model: Any) -> Any:
-        """The model whose gradient the step is to make vanish."""
-        return model if self.largest is None else self.largest.aim(model, self.mu, correct=False)
-
-    def follow(self, W: Array, D: Array) -> None:
-        if self.largest is not None:
-            self.largest.follow(W, D)
-
-    def longest(self) -> float:
-        return 1.0 if self.largest is None else min(1.0, TO_BOUNDARY * float(self.largest.longest()))
-
-    def value(self, W: Array, a: float) -> float:
-        """R at W, which is where a step of length a leads."""
-        if self.largest is None:
-            return float(self.penalty.model(W, self.blur).value)
-        return float(self.penalty.ridge_value(W)) + float(self.largest.barrier(a, self.mu))
-
-    def take(self, a: float) -> None:
-        if self.largest is not None:
-            self.largest.take(a)

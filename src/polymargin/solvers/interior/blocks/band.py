@@ -20,7 +20,7 @@ _LEAST_EXCESS = 1e-2  # h and beta start at margins that exceed the band by at l
 
 
 class Band(SquaredCrammerSinger):
-    """Targets and products have a row more than those of the squared hinge: that of beta."""
+    """The squared hinge with one more multiplier and slack a row: beta and h."""
 
     def __init__(self, y: Labels, kappa: Array, n_classes: int, proximal: Array, rival: Labels, theta: float, mu: float):
         super().__init__(y, kappa, n_classes, proximal)
@@ -43,15 +43,13 @@ class Band(SquaredCrammerSinger):
         super().start(S)
         above = self._excess(S) - self.upper
         e = np.maximum(above, 0.0) + np.maximum(_LEAST_EXCESS, 0.1 * np.abs(above))
-        self.beta, self.h = self.stiffness * e, e - above
+        self.place(self.A, self.f, (self.stiffness * e, e - above))
+        self.beta, self.h = self.multipliers[self.A.size :], self.slacks[self.A.size :]
 
     def loss(self, S: Array) -> float:
         below = super().loss(S)
         self.above = self._excess(S) - self.upper
         return below + 0.5 * float(self.stiffness @ np.maximum(self.above, 0.0) ** 2)
-
-    def complementarity(self) -> float:
-        return super().complementarity() + float(self.beta @ self.h)
 
     def pull(self) -> Array:
         return self._join(super().pull(), self.beta)
@@ -63,17 +61,16 @@ class Band(SquaredCrammerSinger):
         return float(gains.sum())
 
     def linearise(self) -> Edges:
-        mesh, star = super().linearise()
-        assert star is not None
+        edges = super().linearise()
+        assert edges.star is not None
         self.give = self.h + self.beta / self.stiffness
         self.edge = self.beta / self.give
         self.upper_residual = self.beta / self.stiffness - self.above - self.h
-        star.ravel()[self.at_rival] += self.edge
-        return mesh, star
+        edges.star.ravel()[self.at_rival] += self.edge
+        return edges
 
     def aim(self, target: Array | float) -> Array:
-        lower, upper = (target, target) if np.ndim(target) == 0 else (target[:-1], target[-1])  # type: ignore[index]
-        tau = super().aim(lower)
+        tau, upper = super().aim(target), np.broadcast_to(target, self.multipliers.shape)[self.A.size :]
         self.aimed = (upper - self.beta * (self.h + self.upper_residual)) / self.give
         return self._join(tau, self.aimed)
 
@@ -83,20 +80,9 @@ class Band(SquaredCrammerSinger):
         d_beta = self.aimed + self.edge * rise
         dA, df, dt = self.direction
         d_h = d_beta / self.stiffness - rise + self.upper_residual
-        self.direction = np.vstack([dA, d_beta]), np.vstack([df, d_h]), dt
+        self.direction = np.r_[dA, d_beta], np.r_[df, d_h], dt
 
-    def positive(self) -> tuple[Array, Array]:
-        return np.vstack([self.A, self.beta]), np.vstack([self.f, self.h])
-
-    def step(self, size: float) -> None:
-        dA, df, dt = self.direction
-        for value, change in ((self.A, dA[:-1]), (self.beta, dA[-1]), (self.f, df[:-1]), (self.h, df[-1]), (self.t, dt)):
-            value += size * change
-
-    def clip(self, a: Array) -> Array:
+    def feasible(self, a: Array) -> Array:
         clipped = np.maximum(a, 0.0)
         clipped.ravel()[self.at_rival] = a.ravel()[self.at_rival]
         return clipped
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return 1.0 - self.lower + super().mean_hinge(primal, class_cost)

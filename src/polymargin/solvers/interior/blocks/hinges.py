@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from polymargin.losses.domain import Box, Domain, Simplex
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import Edges, Face, RowTerms
 
@@ -19,8 +20,10 @@ from polymargin.solvers.interior.blocks.row_terms import Edges, Face, RowTerms
 class CrammerSinger(RowTerms):
     """``sum_i u_i max_l (1[l != y] + s_l - s_y)``; ``A[l]`` are the duals a_l, ``A[y] = u - sum_l a_l``."""
 
+    domain: Domain = Simplex()
+
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
-        super().__init__(y, n_classes, proximal)
+        super().__init__(y, cost, n_classes, proximal)
         self.weight = cost
         self.offset = np.ones(self.shape)
         self.offset.ravel()[self.own] = 0.0
@@ -37,19 +40,10 @@ class CrammerSinger(RowTerms):
         return tau
 
     def edges(self) -> Edges:
-        return self.theta / np.sqrt(self.total), None
-
-    def clip(self, a: Array) -> Array:
-        a = np.maximum(a, 0.0)
-        used = a.sum(axis=0)
-        return a * np.where(used > self.weight, self.weight / np.where(used > 0.0, used, 1.0), 1.0)
-
-    def room(self, a: Array) -> float:
-        return float((self.weight / a.sum(axis=0)).min())
+        return Edges(mesh=self.theta / np.sqrt(self.total))
 
     def intercept_slacks(self, S: Array) -> Array:
-        E, carrying = self.lift(S) + self.offset, self._carrying()
-        slacks = np.full((self.shape[0],) * 2, np.inf)
+        E, carrying, slacks = self.lift(S) + self.offset, self._carrying(), super().intercept_slacks(S)
         for k, rows in enumerate(carrying):  # there, E_k stays the largest piece
             if rows.any():
                 slacks[:, k] = (E[k, rows] - E[:, rows]).min(axis=1)
@@ -83,19 +77,13 @@ class SquaredCrammerSinger(CrammerSinger):
         return self.edges()
 
     def edges(self) -> Edges:
-        return self.theta / np.sqrt(self.total), self.theta * self.rest
+        return Edges(self.theta / np.sqrt(self.total), self.theta * self.rest)
 
-    def clip(self, a: Array) -> Array:
+    def feasible(self, a: Array) -> Array:
         return np.maximum(a, 0.0)
 
-    def room(self, a: Array) -> float:
-        return np.inf
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        return np.sqrt(primal / class_cost)  # the mean of squares is no less than the square of the mean
-
     def intercept_slacks(self, S: Array) -> Array:
-        return np.full((self.shape[0],) * 2, np.inf)
+        return RowTerms.intercept_slacks(self, S)
 
     def face(self) -> Face | None:
         return None
@@ -104,8 +92,10 @@ class SquaredCrammerSinger(CrammerSinger):
 class WestonWatkins(RowTerms):
     """``sum_i u_i sum_{l != y} max(1 + s_il - s_iy, 0)``; ``A[0]`` are the duals a, ``A[1] = u - a``."""
 
+    domain: Domain = Box()
+
     def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
-        super().__init__(y, n_classes, proximal)
+        super().__init__(y, cost, n_classes, proximal)
         others = np.arange(n_classes - 1)[:, None]
         self.other = others + (others >= y)
         self.off = self.other * y.size + np.arange(y.size)  # flat index of (l, i), l != y_i
@@ -128,26 +118,11 @@ class WestonWatkins(RowTerms):
     def edges(self) -> Edges:
         star = np.zeros(self.shape)
         star.ravel()[self.off] = self.theta[0] * self.share[1]
-        return None, star
-
-    def clip(self, a: Array) -> Array:
-        return np.minimum(np.maximum(a, 0.0), self.weight[0])
-
-    def room(self, a: Array) -> float:
-        return float((self.weight[0] / a.max(axis=0)).min())
+        return Edges(star=star)
 
     def intercept_slacks(self, S: Array) -> Array:
-        h = self.lift(S)[0] + 1.0
-        active, idle = self._carrying()
-        slacks = np.full((self.shape[0],) * 2, np.inf)
+        h, (active, idle), slacks = self.lift(S)[0] + 1.0, self._carrying(), super().intercept_slacks(S)
         own = np.broadcast_to(self.y, h.shape)
         np.minimum.at(slacks, (own[active], self.other[active]), h[active])
         np.minimum.at(slacks, (self.other[idle], own[idle]), -h[idle])
         return slacks
-
-
-BLOCKS: dict[str, type[CrammerSinger] | type[WestonWatkins]] = {
-    "crammer_singer": CrammerSinger,
-    "squared_crammer_singer": SquaredCrammerSinger,
-    "weston_watkins": WestonWatkins,
-}

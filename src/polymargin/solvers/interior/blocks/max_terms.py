@@ -6,7 +6,7 @@ The loss is a sum of maxima of affine functions of the scores ``S``, class-major
 
 with slacks ``f = t - E >= 0``, multipliers ``A >= 0`` and ``sum_k A_jk = u_j``. The machines share that algebra
 (:class:`MaxTerms`); they differ in ``L``, in its adjoint ``tau = -L' A`` and in the Hessian that ``theta = A/f`` leaves in
-the scores (`hinges.py`, `band.py`, `label_pairs.py`).
+the scores (`hinges.py`, `top_k.py`, `band.py`, `label_pairs.py`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,16 @@ NEIGHBOURHOOD = (0.5, 50.0)  # products, in barriers, that a centrality correcto
 
 
 class MaxTerms:
-    """The algebra of a sum of maxima; arrays are (pieces, terms...)."""
+    """The algebra of a sum of maxima; arrays are (pieces, terms...).
+
+    All multipliers and all slacks lie side by side in one array each, those of the pieces first.
+    """
 
     offset: Array  # D
     weight: Array  # u
-    direction: Direction  # of A, f and t
+    multipliers: Array
+    slacks: Array
+    direction: Direction  # of multipliers, slacks and t
     rest: Array | float = 0.0  # what the shares leave to the curvature of the loss itself
     # In the Newton system f may deviate by proximal * dA. That bounds theta, and with it the condition number, by
     # 1/proximal; dA vanishes at the optimum, so the solution does not move.
@@ -54,9 +59,16 @@ class MaxTerms:
         """Places slacks and multipliers at a centred interior point for these scores."""
         E = self.lift(S) + self.offset
         self.t = E.max(axis=0) + 3.0
-        self.f = self.t - E
-        self.A = 1.0 / self.f
-        self.A *= self.weight / self.A.sum(axis=0)
+        f = self.t - E
+        A = 1.0 / f
+        A *= self.weight / A.sum(axis=0)
+        self.place(A, f)
+
+    def place(self, A: Array, f: Array, *others: tuple[Array, Array]) -> None:
+        """Multipliers and slacks of the pieces, and of what else there is."""
+        parts = zip((A, f), *others, strict=True)
+        self.multipliers, self.slacks = (np.concatenate([values.ravel() for values in part]) for part in parts)
+        self.A, self.f = self.multipliers[: A.size].reshape(A.shape), self.slacks[: A.size].reshape(A.shape)
 
     def loss(self, S: Array) -> float:
         """Exact loss of the scores; the pieces E are remembered for what follows."""
@@ -66,7 +78,7 @@ class MaxTerms:
 
     def complementarity(self) -> float:
         """Sum of multiplier times slack; the duality gap of a feasible iterate."""
-        return float(np.vdot(self.A, self.f))
+        return float(self.multipliers @ self.slacks)
 
     def pull(self) -> Array:
         """tau: what the multipliers pull at the scores; W = X' tau at the optimum."""
@@ -85,7 +97,7 @@ class MaxTerms:
         return self.edges()
 
     def aim(self, target: Array | float) -> Array:
-        q = target / self.A
+        q = (target[: self.A.size].reshape(self.A.shape) if isinstance(target, np.ndarray) else target) / self.A
         q -= self.f
         q -= self.residual
         q *= self.theta
@@ -102,25 +114,21 @@ class MaxTerms:
         dA = self.q - self.theta * df
         df += self.residual
         df += self.proximal * dA
-        self.direction = dA, df, ahead + lead
-
-    def positive(self) -> tuple[Array, Array]:
-        """Multipliers and slacks, as `direction` changes them."""
-        return self.A, self.f
+        self.direction = dA.ravel(), df.ravel(), ahead + lead
 
     def longest_step(self) -> float:
-        (A, f), (dA, df, _) = self.positive(), self.direction
-        rate = -float(np.minimum((dA / A).min(), (df / f).min()))
+        dA, df, _ = self.direction
+        rate = -float(np.minimum((dA / self.multipliers).min(), (df / self.slacks).min()))
         return np.inf if rate <= 0.0 else 1.0 / rate if rate > 0.0 else 0.0  # no number: no step
 
     def step(self, size: float) -> None:
-        for value, change in zip((self.A, self.f, self.t), self.direction, strict=True):
+        for value, change in zip((self.multipliers, self.slacks, self.t), self.direction, strict=True):
             value += size * change
 
     def products(self, size: float) -> Array:
         """Multiplier times slack after a step of this size."""
-        (A, f), (dA, df, _) = self.positive(), self.direction
-        return (A + size * dA) * (f + size * df)
+        dA, df, _ = self.direction
+        return (self.multipliers + size * dA) * (self.slacks + size * df)
 
     def mehrotra_target(self, size: float) -> tuple[Array, float]:
         now, ahead = max(self.complementarity(), 1e-300), self.products(size)

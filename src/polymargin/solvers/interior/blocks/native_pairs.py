@@ -6,24 +6,27 @@ and ``B = u - A`` of the pairs (row, rival class). Directions are formed again f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
+from polymargin.penalties.capabilities import Carried
 from polymargin.solvers.interior.pair_iterate import PairIterate
 
 Array = NDArray[np.float64]
 
 
 class NativePairs:
-    """Slacks and further multipliers of an iterate, which has scores S and multipliers A."""
+    """Slacks and further multipliers of an iterate, which has scores S and multipliers A.
+
+    Slacks and multipliers of a penalty that is a maximum share the barrier.
+    """
+
+    penalty: Carried
 
     def __init__(self, now: PairIterate):
         self._now = now
         self.B, self.xi, self.s, self.omega = (np.zeros_like(now.S) for _ in range(4))
-        self.largest: Any = None  # slacks and multipliers of a penalty that is a maximum: they share the barrier
         self.mean = 0.0  # product; on the central path it is all of them
         self.direction: Array = np.empty(0)  # of the scores
         self.predicted: Array | None = None  # the predictor's, for the second order
@@ -35,8 +38,7 @@ class NativePairs:
     @property
     def n_products(self) -> int:
         """Of slacks and multipliers."""
-        pairs = int(self._now.S.size - len(self._now.y))
-        return 2 * pairs + (0 if self.largest is None else int(self.largest.n_products))
+        return 2 * int(self._now.S.size - len(self._now.y)) + self.penalty.n_products
 
     def start(self, A: Array) -> None:
         """Places all of them inside their bounds, at multipliers A."""
@@ -51,7 +53,9 @@ class NativePairs:
         self.xi[:] = mu / self.B + np.maximum(x, 0.0)
         for array in (now.A, self.B, self.xi, self.s):
             array[now.own, now.y] = 0.0
-        self.mean = float((now.A * self.s).sum() + (self.B * self.xi).sum()) / self.n_products
+        pairs = now.S.size - len(now.y)
+        self.mean = float((now.A * self.s).sum() + (self.B * self.xi).sum()) / (2 * pairs)
+        self.penalty = now.problem.penalty.carried(now.V[: now.design.r], self.mean)
 
     def linearise(self) -> Array:
         """Weights (n, c) of the edges from a row's own class to the others; the affine aim comes with them."""
@@ -71,8 +75,7 @@ class NativePairs:
         self._report = native.assess_step(self._now.y, self._target, *self._arrays, dS, self.predicted)
 
     def longest_step(self) -> float:
-        longest = float(min(self._report[0], self._report[1]))
-        return longest if self.largest is None else min(longest, float(self.largest.longest()))
+        return min(float(self._report[0]), float(self._report[1]), self.penalty.longest())
 
     @property
     def curvature(self) -> float:
@@ -82,8 +85,7 @@ class NativePairs:
     def products(self, size: float) -> float:
         """The sum of all of them after a step of this size."""
         now, primal, dual, both = self._report[2:6]
-        pairs = float(now + size * (primal + dual) + size * size * both)
-        return pairs if self.largest is None else pairs + float(self.largest.products_after(size))
+        return float(now + size * (primal + dual) + size * size * both) + self.penalty.products_after(size)
 
     def mehrotra_target(self, size: float) -> tuple[float, float]:
         self.predicted = self.direction
@@ -97,5 +99,4 @@ class NativePairs:
     def step(self, size: float) -> None:
         self.mean = self.products(size) / self.n_products
         native.take_step(self._now.y, self._target, *self._arrays, self.direction, self.predicted, size, size)
-        if self.largest is not None:
-            self.largest.take(size)
+        self.penalty.take(size)

@@ -1,7 +1,7 @@
 """Maxima over the scores of one row: what the machines with a quadratic penalty ask of their blocks.
 
-Scores are class-major, ``(c, n)``, with rows sorted by class. A block's curvature is a pair (mesh, star) of edges between
-the classes, as `systems/laplacian.py` takes them.
+Scores are class-major, ``(c, n)``, with rows sorted by class. A block's curvature are edges between the classes, as
+`systems/laplacian.py` takes them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin.losses.domain import Domain
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels, MaxTerms
 
-Edges = tuple[Array | None, Array | None]
+
+class Edges(NamedTuple):
+    """The curvature of all rows; see `assemble`."""
+
+    mesh: Array | None = None
+    star: Array | None = None
+    minus: Array | None = None
 
 
 class Face(NamedTuple):
@@ -34,10 +41,11 @@ class Face(NamedTuple):
 class RowTerms(MaxTerms):
     """One term or more a row; at the optimum W = X' tau, and off the own class the duals are a = -tau."""
 
+    domain: Domain  # of the duals of a row
     piece_class: Labels  # class whose score a piece raises; s_y for the constant piece
 
-    def __init__(self, y: Labels, n_classes: int, proximal: Array) -> None:
-        self.proximal = proximal
+    def __init__(self, y: Labels, cost: Array, n_classes: int, proximal: Array) -> None:
+        self.proximal, self.cost = proximal, cost
         self.y, self.shape = y, (n_classes, y.size)
         self.own = y * y.size + np.arange(y.size)  # flat index of (y_i, i)
         self.given: Array | None = None
@@ -55,21 +63,13 @@ class RowTerms(MaxTerms):
         own = float(tau.ravel()[self.own].sum())
         return own if self.given is None else own - float(np.vdot(tau, self.given))
 
-    def clip(self, a: Array) -> Array:
-        """Duals (c, n) that rounding put outside their polytope, put back."""
-        raise NotImplementedError
-
-    def room(self, a: Array) -> float:
-        """Largest factor that keeps these duals in their polytope."""
-        raise NotImplementedError
-
-    def mean_hinge(self, primal: float, class_cost: Array) -> Array:
-        """(c,): bound of the weighted mean of 1 - (s_y - s_l), for any l, over the rows of a class if F <= primal."""
-        return primal / class_cost
+    def feasible(self, a: Array) -> Array:
+        """Duals (c, n) in their domains near these."""
+        return self.domain.repaired(np.maximum(a, 0.0).T, self.y, self.cost).T
 
     def intercept_slacks(self, S: Array) -> Array:
-        """(c, c): how far b_k - b_l may grow with all terms still at the pieces that carry multipliers."""
-        raise NotImplementedError
+        """(c, c): how far b_k - b_l may grow with all terms still at the pieces that carry multipliers; inf: not known."""
+        return np.full((self.shape[0],) * 2, np.inf)
 
     def _carrying(self) -> NDArray[np.bool_]:
         """Pieces with multipliers at the optimum: their share of the weight exceeds their slack."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
 
+from polymargin.solvers.interior.blocks.row_terms import Edges
 from polymargin.solvers.interior.systems.sorted_rows import SortedRows
+from polymargin.solvers.linear import definite
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -35,24 +36,17 @@ class LaplacianSystem:
         """``sum_i tau_i x_i'``, (c, q)."""
         return np.asarray(tau @ self._rows.T.T)
 
-    def factorise(self, mesh: Array | None, star: Array | None) -> None:
-        """For edges as `assemble` takes them; a ridge relative to the diagonal only if rounding made it indefinite."""
+    def factorise(self, edges: Edges) -> None:
         rows = self._rows
-        H = assemble(rows.T, rows.starts, mesh, star, rows.n_penalised, rows.scales)
-        diagonal, ridge = H.diagonal().copy(), 0.0
-        while True:
-            self._factor, failed = dpotrf(H.T, lower=0, clean=0, overwrite_a=0)
-            if not failed:
-                return
-            ridge = max(100.0 * ridge, 1e-14)
-            if not ridge < 1.0:
-                raise np.linalg.LinAlgError("the Newton matrix is not finite")
-            np.fill_diagonal(H, diagonal * (1.0 + ridge))
+        back = definite(assemble(rows.T, rows.starts, edges, rows.n_penalised, rows.scales))
+        if back is None:
+            raise np.linalg.LinAlgError("the Newton matrix is not finite")
+        self._back = back
 
     def solve(self, right: Array) -> Array:
         rows = self._rows
         V = np.zeros(right.shape)
-        V[:-1] = dpotrs(self._factor, right[:-1].ravel(), lower=0)[0].reshape(V[:-1].shape)
+        V[:-1] = self._back(right[:-1].ravel()).reshape(V[:-1].shape)
         shares = 1.0 / rows.scales
         penalised = V[:, : rows.n_penalised]
         penalised -= shares @ penalised / shares.sum()
@@ -60,9 +54,7 @@ class LaplacianSystem:
         return V
 
 
-def assemble(
-    T: Array, starts: Labels, mesh: Array | None, star: Array | None, n_penalised: int, scales: Array | None = None
-) -> Array:
+def assemble(T: Array, starts: Labels, given: Edges, n_penalised: int, scales: Array | None = None) -> Array:
     """Newton matrix ``penalty + sum_i M_i (x) x_i x_i'`` with the last class grounded.
 
     All of it is a Laplacian on the classes, so the Gram matrices between two classes determine it.
@@ -71,8 +63,8 @@ def assemble(
     ----------
     T : (q, n) coordinates of the rows, sorted by class
     starts : (c + 1,) class k holds the rows ``starts[k]`` to ``starts[k + 1]``
-    mesh : (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``
-    star : (c, n) or None; row i has edges (y_i, l) of weight ``star[l, i]``
+    given : arrays (c, n) or None; row i has edges (k, l) of weight ``mesh[k, i] * mesh[l, i]``, less those of `minus`,
+        and edges (y_i, l) of weight ``star[l, i]``
     n_penalised : the first so many coordinates carry the penalty, the others are intercepts
     scales : (c,) class scales beta of the penalty, None for 1
 
@@ -84,10 +76,12 @@ def assemble(
     edges = np.zeros((c * q, c * q))
     grams = edges.reshape(c, q, c, q)  # of classes k > l: grams[k, :, l]
     chunk = max(128, CHUNK // (c * q))
-    if mesh is not None:
-        for i in range(0, n, chunk):
-            scaled = (mesh[:, None, i : i + chunk] * T[:, i : i + chunk]).reshape(c * q, -1)
-            dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
+    for sign, mesh in ((1.0, given.mesh), (-1.0, given.minus)):
+        if mesh is not None:
+            for i in range(0, n, chunk):
+                scaled = (mesh[:, None, i : i + chunk] * T[:, i : i + chunk]).reshape(c * q, -1)
+                dsyrk(sign, scaled.T, trans=1, beta=1.0, c=edges.T, overwrite_c=1, lower=0)
+    star = given.star
     if star is not None:
         for k in range(c):
             for i in range(starts[k], starts[k + 1], chunk):

@@ -1,4 +1,4 @@
-"""A preconditioner for star-shaped curvature that keeps the few heavy pairs exactly.
+"""Preconditioners: the rows' curvature replaced by its mean, and for star-shaped curvature the few heavy pairs kept exactly.
 
 Near the optimum of a hinge machine almost all curvature sits on few pairs j = (row, rival class). With
 ``u_j = x_j (e_k - e_y)'`` the Newton matrix is close to
@@ -30,51 +30,71 @@ ROUNDS = 6
 _SHARED = 1e-8  # of what stretches have in common, which the maximum lets go
 
 
+def class_laplacian(model: Any) -> Array:
+    """The penalty's Hessian between the classes, without its stretches."""
+    return np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
+
+
+class MeanInverse:
+    """The inverse if the rows' curvature is replaced by its sum M between the classes, and rows by their mean size."""
+
+    def __init__(self, design: Design, M: Array, model: Any, rate: float):
+        """`model` is the penalty of W, `rate` the curvature of that of b."""
+        c, self._r = len(M), design.r
+        pin = np.ones((c, c)) / c
+        W_block = class_laplacian(model) + M * (design.mean_square / max(1, min(design.n, design.r)))
+        b_block = M + rate * np.eye(c)
+        self.P, self.P_b = (np.linalg.inv(B + pin * max(float(np.trace(B)) / c, 1e-300)) for B in (W_block, b_block))
+
+    def __call__(self, R: Array) -> Array:
+        out = R @ self.P
+        out[self._r :] = R[self._r :] @ self.P_b
+        return out
+
+
 class HeavyPairs:
     """The approximate inverse at one iterate."""
 
     def __init__(self, design: Design, omega: Array, y: NDArray[np.int32], model: Any, rate: float):
-        self.design, self.omega, self.y, self.model = design, omega, y, model
+        self.design, self.omega, self.y, self.model, self.rate = design, omega, y, model, rate
         self.c = omega.shape[1]
-        self.L, self.rate = class_laplacian(model), rate
         self.factor: Callable[[Array], Array] | None = None
-        self._set_base(omega)
-        self._choose()
+        self.base = self._base(omega)
+        if design.n <= LARGEST_GRAM:
+            heavy = self._choose()
+            if heavy.any():
+                self.rows, self.rivals = np.nonzero(heavy)
+                self.own = y[self.rows]
+                self._factorise()
 
-    def _set_base(self, omega: Array) -> None:
-        """The class matrices of B, inverted, from the pairs that are not kept."""
+    def _base(self, omega: Array) -> MeanInverse:
+        """B^-1, from the pairs that are not kept."""
         flows = np.array([omega[self.y == k].sum(axis=0) for k in range(self.c)])
         M = np.diag(flows.sum(axis=0) + flows.sum(axis=1)) - flows - flows.T
-        self.P, self.P_b = class_inverses(self.design, M, self.L, self.rate)
+        return MeanInverse(self.design, M, self.model, self.rate)
 
-    def _choose(self) -> None:
-        d = self.design
-        if d.n > LARGEST_GRAM:
-            return
-        size = np.diag(d.gram())[:, None]
+    def _choose(self) -> NDArray[np.bool_]:
+        size = np.diag(self.design.gram())[:, None]
         heavy = np.zeros(self.omega.shape, dtype=bool)
         for _ in range(ROUNDS):  # without the heavy pairs B is smaller, and more pairs are heavy
-            own = self.P[self.y, self.y]
-            spread = own[:, None] + np.diag(self.P)[None] - 2.0 * self.P[self.y]
+            P = self.base.P
+            spread = P[self.y, self.y][:, None] + np.diag(P)[None] - 2.0 * P[self.y]
             weights = self.omega * spread * size
             found = weights > HEAVY
             count = int(found.sum())
             if count <= 1.05 * heavy.sum():
                 break
             heavy = found if count <= MOST else weights >= np.partition(weights, -MOST, axis=None)[-MOST]
-            self._set_base(np.where(heavy, 0.0, self.omega))
+            self.base = self._base(np.where(heavy, 0.0, self.omega))
             if count > MOST:
                 break
-        if heavy.any():
-            self.rows, self.rivals = np.nonzero(heavy)
-            self.own = self.y[self.rows]
-            self._factorise()
+        return heavy
 
     def _factorise(self) -> None:
         d, W = self.design, self.model.W
         self.first, self.second = np.nonzero(np.triu(self.model.K))
         k, other = np.r_[self.rivals, self.first], np.r_[self.own, self.second]
-        PE = self.P[k] - self.P[other]
+        PE = self.base.P[k] - self.base.P[other]
         G = np.ascontiguousarray(PE[:, k] - PE[:, other])
         m = len(self.rows)
         G[:m, :m] *= d.gram()[self.rows][:, self.rows]
@@ -87,7 +107,7 @@ class HeavyPairs:
             G[m:, :m] *= across.T
             G[m:, m:] *= D.T @ D
         if d.fit_intercept:
-            PE = self.P_b[self.rivals] - self.P_b[self.own]
+            PE = self.base.P_b[self.rivals] - self.base.P_b[self.own]
             G[:m, :m] += PE[:, self.rivals] - PE[:, self.own]
         weights = np.r_[self.omega[self.rows, self.rivals], self.model.K[self.first, self.second]]
         G[np.diag_indices_from(G)] += 1.0 / weights
@@ -101,7 +121,7 @@ class HeavyPairs:
             self.factor = None if failed else (lambda right: dgetrs(pivoted, pivots, right)[0])
 
     def __call__(self, R: Array) -> Array:
-        out = self._base(R)
+        out = self.base(R)
         if self.factor is None:
             return out
         d, W = self.design, self.model.W
@@ -119,38 +139,4 @@ class HeavyPairs:
             weights[self.first, self.second] = x[len(self.rows) :]
             weights += weights.T
             back[: d.r] += W * weights.sum(axis=1) - W @ weights
-        return out - self._base(back)
-
-    def _base(self, R: Array) -> Array:
-        out = R @ self.P
-        if self.design.fit_intercept:
-            out[self.design.r] = R[self.design.r] @ self.P_b
-        return out
-
-
-def class_laplacian(model: Any) -> Array:
-    """The penalty's Hessian between the classes, without its stretches."""
-    return np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
-
-
-def class_inverses(design: Design, M: Array, L: Array, rate: float) -> tuple[Array, Array]:
-    """Inverses (c, c) for W and for b if the rows' curvature is replaced by its sum M, and rows by their mean size."""
-    c = len(M)
-    pin = np.ones((c, c)) / c
-    W_block = L + M * (design.mean_square / max(1, min(design.n, design.r)))
-    b_block = M + rate * np.eye(c)
-    P, P_b = (np.linalg.inv(B + pin * max(float(np.trace(B)) / c, 1e-300)) for B in (W_block, b_block))
-    return P, P_b
-
-
-def mean_preconditioner(design: Design, M: Array, model: Any, rate: float) -> Callable[[Array], Array]:
-    """The same as a function of stacked unknowns."""
-    P, P_b = class_inverses(design, M, class_laplacian(model), rate)
-
-    def apply(R: Array) -> Array:
-        out = R @ P
-        if design.fit_intercept:
-            out[design.r] = R[design.r] @ P_b
-        return out
-
-    return apply
+        return out - self.base(back)

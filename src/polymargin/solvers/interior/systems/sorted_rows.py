@@ -7,7 +7,6 @@ nothing but rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +24,8 @@ EPS = float(np.finfo(float).eps)
 class SortedRows:
     """The rows once as given and once in the coordinates of the Newton system."""
 
-    def __init__(self, X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool, given: Array | None):
-        """`y` ascending; `scales` beta of all classes; `given` scores (c, n) that are added to all others, or None."""
+    def __init__(self, X: Any, y: Labels, cost: Array, scales: Array, fit_intercept: bool):
+        """`y` ascending; `scales` beta of all classes."""
         self.X, self.y, self.cost, self.scales = X, y, cost, scales
         self.n_classes, self.has_intercept = scales.size, fit_intercept
         # The mean is weighted: repeating a row and doubling its cost are the same problem.
@@ -40,19 +39,7 @@ class SortedRows:
         self.own = y * n + np.arange(n)  # flat index of (y_i, i) in a (c, n) array
         self.starts = np.searchsorted(y, np.arange(self.n_classes + 1))  # first row of each class, and n
         self.class_cost = np.bincount(y, cost, self.n_classes).astype(np.float64)
-        self.class_mean = np.array([cost[i:j] @ Z[i:j] for i, j in pairwise(self.starts)])  # (c, p)
-        self.class_mean /= np.where(self.class_cost > 0.0, self.class_cost, 1.0)[:, None]
-        self.largest_mean = float(np.sqrt(np.square(self.class_mean).sum(axis=1).max()))
         self.largest_norm = float(np.square(self.T).sum(axis=0).max() * scales.max())  # max_i ||x_i||^2 beta_k
-        self.class_given = self._class_given(given)
-
-    def _class_given(self, given: Array | None) -> Array:
-        """Mean of the given scores over the rows of each class, one class a column."""
-        means = np.zeros((self.n_classes, self.n_classes))
-        if given is not None:
-            for k, (i, j) in enumerate(pairwise(self.starts)):
-                means[:, k] = given[:, i:j] @ self.cost[i:j] / max(self.class_cost[k], 1e-300)
-        return means
 
 
 class _Coordinates(NamedTuple):

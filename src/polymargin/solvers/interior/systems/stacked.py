@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin.solvers.cost_model import assembly_fits
 from polymargin.solvers.interior.systems.bordered import BorderedSystem
 from polymargin.solvers.interior.systems.curvature import Curvature, StarCurvature
 from polymargin.solvers.interior.systems.preconditioner import class_laplacian
+from polymargin.solvers.linear import Apply, conjugate_gradients, definite
 from polymargin.solvers.rows import Design
 
 Array = NDArray[np.float64]
@@ -29,10 +29,11 @@ class NewtonSystem:
 
     def __init__(self, design: Design, penalty: Any, model: Any, curvature: Curvature, n_classes: int):
         self.design, self.penalty, self.model, self.curvature, self.c = design, penalty, model, curvature, n_classes
-        self._factor: Array | None = None
+        self._inverse: Apply | None = None
         self._bordered: BorderedSystem | None = None
         self.stretch_pulls: Array | None = None  # of the penalty's stretches, if the last solution has them apart
-        self._preconditioner: Any = None
+        self._preconditioner: Apply | None = None
+        self._offset_rate = float(penalty.offset_gradient(np.ones(1))[0])  # of the penalty of b
         if assembled(design, n_classes):
             self._factorise()
 
@@ -57,18 +58,20 @@ class NewtonSystem:
             out[: d.r] -= np.outer(d.mean, offset)
         return out
 
-    def solve(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
-        """``D`` with ``H D = G`` and the number of products it took."""
-        if self._factor is not None:
+    def solve(self, G: Array, tol: float, max_iter: int) -> Array:
+        """``D`` with ``H D = G``."""
+        if self._inverse is not None:
             D = self._back(G)
             rest = G - self.product(D)  # one step of refinement: the weights range over many decades
             change = self._back(rest)
             if abs(float(np.vdot(rest, change))) <= RELIABLE * abs(float(np.vdot(G, D))) or not self._set_heavy_apart():
-                return _centred(D + change), 1
+                return _centred(D + change)
         if self._bordered is not None:
             D, self._pulls, self.stretch_pulls = self._bordered.solve(G)
-            return _centred(D), 0
-        return self._conjugate_gradients(G, tol, max_iter)
+            return _centred(D)
+        if self._preconditioner is None:
+            self._preconditioner = self.curvature.preconditioner(self.design, self.model, self._offset_rate)
+        return _centred(conjugate_gradients(self.product, self._preconditioner, G, tol, max_iter))
 
     def scores(self, D: Array) -> Array:
         """What the last solution does to the scores; of a row's scores only the differences count.
@@ -88,23 +91,16 @@ class NewtonSystem:
         return self._bordered is not None
 
     def _back(self, G: Array) -> Array:
-        x, _ = dpotrs(self._factor, np.ascontiguousarray(G.T).ravel(), lower=1)
-        return np.asarray(x).reshape(self.c, -1).T
+        assert self._inverse is not None
+        return self._inverse(G.T.ravel()).reshape(self.c, -1).T
 
     def _factorise(self) -> None:
         H = self._matrix(self.curvature, self.model)
-        factor, failed = dpotrf(H, lower=1)
-        if failed and self._set_heavy_apart():
-            return
-        diagonal, jitter = H.ravel()[:: len(H) + 1], 0.0
-        while failed:
-            more = max(10.0 * jitter, 1e-14 * float(diagonal.max()))
-            if not np.isfinite(more) or jitter > float(diagonal.max()):
-                raise FloatingPointError("the Newton matrix is not finite")
-            diagonal += more - jitter
-            jitter = more
-            factor, failed = dpotrf(H, lower=1)
-        self._factor = factor
+        self._inverse = definite(H, with_ridge=False)
+        if self._inverse is None and not self._set_heavy_apart():
+            self._inverse = definite(H)
+            if self._inverse is None:
+                raise np.linalg.LinAlgError("the Newton matrix is not finite")
 
     def _matrix(self, curvature: Curvature, model: Any) -> Array:
         d, c = self.design, self.c
@@ -115,9 +111,8 @@ class NewtonSystem:
         blocks = H.reshape(c, q, c, q)
         if d.fit_intercept:
             direction = np.append(-d.mean, 1.0)
-            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
             for k in range(c):
-                blocks[k, :, k] += rate * np.outer(direction, direction)
+                blocks[k, :, k] += self._offset_rate * np.outer(direction, direction)
         # one vector may be added to all classes: pin it, at the size of the matrix, without changing the solution
         size = H.ravel()[:: c * q + 1].reshape(c, q).mean(axis=0) / c
         index = np.arange(q)
@@ -141,35 +136,8 @@ class NewtonSystem:
             self._bordered = BorderedSystem(self._matrix(light, base), (pairs, weights), (stretched, stretches))
         except np.linalg.LinAlgError:
             return False
-        self._heavy, self._factor = (rows, rivals, weights, curvature.y), None
+        self._heavy, self._inverse = (rows, rivals, weights, curvature.y), None
         return True
-
-    def _conjugate_gradients(self, G: Array, tol: float, max_iter: int) -> tuple[Array, int]:
-        x, r = np.zeros_like(G), G.copy()
-        z = self._precondition(r)
-        p, rz = z.copy(), float((r * z).sum())
-        stop = tol * tol * rz
-        n = 0
-        while n < max_iter:
-            n += 1
-            h = self.product(p)
-            step = rz / float((p * h).sum())
-            x += step * p
-            r -= step * h
-            z = self._precondition(r)
-            new = float((r * z).sum())
-            if new <= stop or not np.isfinite(step):
-                break
-            p *= new / rz
-            p += z
-            rz = new
-        return _centred(x), n
-
-    def _precondition(self, R: Array) -> Array:
-        if self._preconditioner is None:
-            rate = float(self.penalty.offset_gradient(np.ones(1))[0])
-            self._preconditioner = self.curvature.preconditioner(self.design, self.model, rate)
-        return self._preconditioner(R)
 
 
 def _centred(V: Array) -> Array:
