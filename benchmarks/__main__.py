@@ -8,6 +8,7 @@ from . import (
     calibration,
     growth,
     hard,
+    heads,
     interrupt,
     kernels,
     linear,
@@ -26,6 +27,7 @@ from . import papers as papers
 COMMANDS = {
     "linear": linear,
     "hard": hard,
+    "heads": heads,
     "kernels": kernels,
     "startup": startup,
     "growth": growth,
