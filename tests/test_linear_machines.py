@@ -157,5 +157,4 @@ def test_sparse_class_vectors_score_as_dense_ones(rows, classes, tmp_path):
 def test_sparse_class_vectors_are_those_of_a_fitted_linear_machine():
     with pytest.raises(NotFittedError):
         CrammerSingerSVC().sparsify()
-    with pytest.raises(AttributeError, match="has no sparsify with kernel='rbf'"):
-        CrammerSingerSVC(kernel="rbf").fit(X, y).sparsify()
+    assert not hasattr(CrammerSingerSVC(kernel="rbf"), "sparsify")  # scikit-learn's checks go by that

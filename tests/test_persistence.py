@@ -370,7 +370,7 @@ def test_warm_starts_are_neither_written_nor_read(iris, tmp_path, monkeypatch):
     pytest.importorskip("skops")
     for model in (make_pipeline(CrammerSingerSVC(warm_start=True)), make_pipeline(PowerTransformer(), CrammerSingerSVC())):
         model.fit(*iris)
-        vars(model[-1]).pop("_warm_duals", None)  # holds a problem, which no file can name at all
+        vars(model[-1]).pop("_kept_duals", None)  # holds a problem, which no file can name at all
         model[-1]._warm = model[-1]._warm_of_another_version = np.arange(3.0)
         assert not [key for key in vars(round_trip(model)[-1]) if key.startswith("_warm")]
         assert model[-1]._warm.tolist() == [0, 1, 2]  # the model itself keeps them

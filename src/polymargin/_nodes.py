@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin import _libsvm
+from polymargin.duals import OF_WARM_STARTS
 from polymargin.persistence import ModelFileError, UnsavableError
 from polymargin.validation import check_csr
 
@@ -40,7 +41,7 @@ _SKLEARN = {
     "sklearn.multiclass": ("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier", "_ConstantPredictor"),
 }
 _CHECKED = {"sklearn.svm.SVC": _libsvm.unsafe_part}  # predictions hand their arrays to native code unchecked
-_LEFT_OUT = "_warm"  # what a warm start keeps goes to native loops: it is not taken from files
+_LEFT_OUT = OF_WARM_STARTS  # what a warm start keeps goes to native loops: it is not taken from files
 _PLAIN = (bool, int, float, str, type(None))
 
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+OF_WARM_STARTS = ("_warm", "_kept_duals")  # attributes that warm_start=True keeps, left out of files and paths
+
 
 class SparseDuals(NamedTuple):
     """Non-zero off-class duals, row by row: entries ``starts[i]:starts[i + 1]`` belong to row i."""

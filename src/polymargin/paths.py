@@ -26,6 +26,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from polymargin import validation
+from polymargin.duals import OF_WARM_STARTS
 
 DEFAULT_CS = tuple(np.logspace(-2, 2, 20))  # four decades
 
@@ -163,7 +164,7 @@ def _snapshot(walker: Any, estimator: Any) -> Any:
     if "warm_start" in machine.get_params():
         machine.warm_start = estimator.warm_start
         if not machine.warm_start:
-            for name in [name for name in vars(machine) if name.startswith("_warm")]:
+            for name in [name for name in vars(machine) if name.startswith(OF_WARM_STARTS)]:
                 del machine.__dict__[name]
     return machine
 

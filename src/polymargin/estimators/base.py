@@ -55,7 +55,7 @@ class Warm(NamedTuple):
 
 
 _OF_ONE_FIT = (  # and of one kind of machine
-    *("class_vectors_", "_support_bits", "n_support_", "_warm", "_warm_duals"),
+    *("class_vectors_", "_support_bits", "n_support_", "_warm", "_kept_duals"),
     *("dual_coef_", "support_", "support_vectors_", "_gamma", "_penalty_value"),
 )
 _BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions

@@ -54,7 +54,7 @@ class LinearSupport:
         self._support_bits = np.packbits(is_support)
         if self.warm_start:
             without_rows = replace(problem, X=np.empty((problem.n_rows, 0)))
-            self._warm_duals = KeptDuals(without_rows, solution.duals, solution.scales)
+            self._kept_duals = KeptDuals(without_rows, solution.duals, solution.scales)
 
     @Derived
     def support_(self) -> NDArray[np.intp]:
@@ -65,10 +65,10 @@ class LinearSupport:
     @Derived
     def dual_coef_(self) -> NDArray[np.float64]:
         """Coefficients (n_classes, n_support): ``class_vectors_`` is ``dual_coef_ @ X[support_]``, to the tolerance."""
-        self._need("_warm_duals", "dual_coef_", "fit it with warm_start=True, which keeps the duals, where there are some")
+        self._need("_kept_duals", "dual_coef_", "fit it with warm_start=True, which keeps the duals, where there are some")
         from polymargin.estimators.fitting.expansion import coefficients
 
-        problem, duals, scales = self._warm_duals
+        problem, duals, scales = self._kept_duals
         rows, A = coefficients(problem, duals, scales, dense64(self.class_vectors_).T)
         return np.ascontiguousarray(A[np.isin(rows, problem.support_rows(duals))].T)
 

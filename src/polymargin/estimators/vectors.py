@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from polymargin import validation
@@ -32,6 +33,10 @@ class TopFeatures(dict[Any, list[Feature]]):
             said = " against ".join(map(str, label)) if isinstance(label, tuple) else label
             lines += [f"{said}:", *(f"  {weight:+10.4g}  {name}" for name, weight in features)]
         return "\n".join(lines)
+
+
+def _is_linear(machine: Any) -> bool:
+    return bool(machine.kernel == "linear")
 
 
 class LinearVectors:
@@ -89,6 +94,7 @@ class LinearVectors:
         found = {label: _heaviest(_row(V, place) - centre, names, k) for place, label in enumerate(labels)}
         return TopFeatures(f"{type(self).__name__}: what speaks for each class (+) and against it (-)", found)
 
+    @available_if(_is_linear)  # type: ignore[untyped-decorator]
     def sparsify(self) -> Self:
         """Stores the class vectors as a CSR matrix: smaller if most entries are 0, as M3SVC(norm="l1") may leave them.
 
@@ -97,6 +103,7 @@ class LinearVectors:
         self.class_vectors_ = sparse.csr_matrix(self._vectors("sparsify"))
         return self
 
+    @available_if(_is_linear)  # type: ignore[untyped-decorator]
     def densify(self) -> Self:
         """Stores the class vectors as an array, as `fit` does."""
         self.class_vectors_ = dense(self._vectors("densify"))
