@@ -107,7 +107,7 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
     plain = newton(S, outcomes, outcomes.bases()[0], _first_slope(S, outcomes))
     best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
     for fit in _richer(len(S), c, outcomes):
-        losses = _left_out_losses(S, outcomes, fit, plain, seed)
+        losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed)
         if _pays(at_stake - losses, sure=fit is with_mixing):
             best, at_stake = fit(S, outcomes, plain), losses
     return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
@@ -126,12 +126,12 @@ def _pays(gains: Array, sure: bool) -> bool:
     return float(gains.sum()) > (float(gains.std() * np.sqrt(len(gains))) if sure else 0.0)
 
 
-def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, seed: int) -> Array:
-    """The loss of every row by a scaling of others."""
-    folds, found = outcomes.folds(_PARTS, seed), outcomes.losses(start.apply(S))
+def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int) -> Array:
+    """The loss of every row by a scaling of others; of some rows only, once these say that it does not pay."""
+    folds, found = outcomes.folds(_PARTS, seed), at_stake.copy()
     for fold in range(_PARTS):
         out = folds == fold
-        if out.any():
+        if out.any() and found.sum() <= at_stake.sum():
             scaling = fit(S[~out], outcomes.part(~out), start)
             found[out] = outcomes.part(out).losses(scaling.apply(S[out]))
     return found
