@@ -15,6 +15,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ def sides(machine: Any) -> dict[str, Callable[[], Any]]:
         "fit": lambda: machine,
         "ours": lambda: type(machine)(**{**machine.get_params(), "probability": True}),
     }
-    found |= {method: lambda method=method: CalibratedClassifierCV(machine, method=method) for method in METHODS}
-    return found | {ALONE: lambda: CalibratedClassifierCV(machine, method="temperature", ensemble=False)}
+    found |= {method: partial(CalibratedClassifierCV, machine, method=method) for method in METHODS}
+    return found | {ALONE: partial(CalibratedClassifierCV, machine, method="temperature", ensemble=False)}
 
 
 def measure(machine: Any, data: base.Data, repetitions: int) -> dict[str, dict[str, float]]:
