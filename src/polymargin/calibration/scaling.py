@@ -37,7 +37,8 @@ _FIRST = 500  # rows that find the slope to start from
 _PARTS = 3  # of the rows, to choose what pays
 _MOST_WORK = 2e9  # n c^2 up to which biases, and
 _MOST_MIXING = 5e6  # up to which mixing is considered, with
-_ROWS_TO_MIX = 1500, 5  # rows at least, and for each entry of D
+_ROWS_TO_MIX = 1500, 10  # rows at least, and for each entry of D
+_ROWS_WANTED = 1800, 5000  # for a few numbers, and at most for the entries of D
 _PRIOR = 100.0  # inverse variance of the entries of D
 _FLATTEST = 1e-9  # slope, relative to the spread of the scores: below, they say nothing
 
@@ -99,6 +100,13 @@ class Likelihood(Protocol):
 
 
 Fit = Callable[[Array, Likelihood, Scaling], Scaling]
+
+
+def rows_wanted(n_classes: int) -> int:
+    """How many rows should have scores; more of them are not worth their time."""
+    usual, most = _ROWS_WANTED
+    for_mixing = _ROWS_TO_MIX[1] * n_classes**2
+    return max(usual, for_mixing) if for_mixing <= most else usual
 
 
 def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
