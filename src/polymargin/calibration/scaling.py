@@ -116,7 +116,7 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
     best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
     for fit in _richer(len(S), c, outcomes):
         losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed)
-        if _pays(at_stake - losses, sure=fit is with_mixing):
+        if _pays(at_stake - losses):
             best, at_stake = fit(S, outcomes, plain), losses
     return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
 
@@ -129,9 +129,9 @@ def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
     return [*found, with_mixing] if mixes else found
 
 
-def _pays(gains: Array, sure: bool) -> bool:
-    """Whether the rows gain in sum, by more than the standard error if one is to be sure."""
-    return float(gains.sum()) > (float(gains.std() * np.sqrt(len(gains))) if sure else 0.0)
+def _pays(gains: Array) -> bool:
+    """Whether the rows gain in sum, by more than a standard error."""
+    return float(gains.sum()) > float(gains.std() * np.sqrt(len(gains)))
 
 
 def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int) -> Array:
