@@ -222,7 +222,25 @@ def test_each_label_keeps_members_outside_every_fold():
         assert ((folds >= NEVER) & (folds < 3)).all()
 
 
-def test_an_interrupt_leaves_the_last_machine_or_keeps_what_is_there(monkeypatch, overlapping):
+def test_an_interrupted_fold_is_the_last_one_if_the_machine_is_to_be_kept(monkeypatch, overlapping):
+    X, y = overlapping
+    solved, original = [], CrammerSingerSVC._solve
+
+    def interrupted(self, problem, ledger, **settings):
+        solved.append(problem.n_rows)
+        if len(solved) == 1:
+            solved[0] = original(self, problem, ledger, **settings)
+            return solved[0]
+        ledger.at_hand = lambda: solved[0].machine  # inside the first fold
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CrammerSingerSVC, "_solve", interrupted)
+    est = CrammerSingerSVC(probability=True, on_interrupt="keep").fit(X, y)
+    assert len(solved) == 2 and est.certificate_.status == "optimal"
+    assert 0.0 < est.temperature_ < np.inf and est.predict_proba(X).shape == (120, 4)
+
+
+def test_an_interrupt_leaves_the_last_machine(monkeypatch, overlapping):
     X, y = overlapping
     est = CrammerSingerSVC(probability=True).fit(X, y)
     before = est.temperature_

@@ -188,6 +188,16 @@ def test_bad_parameters_are_refused_with_a_sentence(params, said):
         RejectOption(CrammerSingerSVC(), **params).fit(X, y)
 
 
+def test_precomputed_kernels_must_be_fitted_before():
+    X, y = rows(300)
+    K = X @ X.T
+    with pytest.raises(ValueError, match="precomputed kernel matrix"):
+        RejectOption(CrammerSingerSVC(kernel="precomputed"), coverage=0.9).fit(K, y)
+    fitted = CrammerSingerSVC(kernel="precomputed").fit(K[:200, :200], y[:200])
+    option = RejectOption(FrozenEstimator(fitted), coverage=0.8).fit(K[200:, :200], y[200:])
+    assert option.accepts(K[:200, :200]).mean() > 0.5
+
+
 def test_what_cannot_be_proven_rejects_everything_and_says_so():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((800, 2)), rng.integers(2, size=800)

@@ -37,7 +37,8 @@ _FIRST = 500  # rows that find the slope to start from
 _PARTS = 3  # of the rows, to choose what pays
 _MOST_WORK = 2e9  # n c^2 up to which biases, and
 _MOST_MIXING = 5e6  # up to which mixing is considered, with
-_ROWS_TO_MIX = 1500, 5  # rows at least, and for each entry of D
+_ROWS_TO_MIX = 1500, 10  # rows at least, and for each entry of D
+_ROWS_WANTED = 1800, 5000  # for a few numbers, and at most for the entries of D
 _PRIOR = 100.0  # inverse variance of the entries of D
 _FLATTEST = 1e-9  # slope, relative to the spread of the scores: below, they say nothing
 
@@ -101,14 +102,21 @@ class Likelihood(Protocol):
 Fit = Callable[[Array, Likelihood, Scaling], Scaling]
 
 
+def rows_wanted(n_classes: int) -> int:
+    """How many rows should have scores; more of them are not worth their time."""
+    usual, most = _ROWS_WANTED
+    for_mixing = _ROWS_TO_MIX[1] * n_classes**2
+    return max(usual, for_mixing) if for_mixing <= most else usual
+
+
 def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
     """The scaling of these scores: a slope, and what pays beside it by the likelihood of rows left out."""
     c = S.shape[1]
     plain = newton(S, outcomes, outcomes.bases()[0], _first_slope(S, outcomes))
     best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
     for fit in _richer(len(S), c, outcomes):
-        losses = _left_out_losses(S, outcomes, fit, plain, seed)
-        if _pays(at_stake - losses, sure=fit is with_mixing):
+        losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed)
+        if _pays(at_stake - losses):
             best, at_stake = fit(S, outcomes, plain), losses
     return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
 
@@ -121,17 +129,17 @@ def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
     return [*found, with_mixing] if mixes else found
 
 
-def _pays(gains: Array, sure: bool) -> bool:
-    """Whether the rows gain in sum, by more than the standard error if one is to be sure."""
-    return float(gains.sum()) > (float(gains.std() * np.sqrt(len(gains))) if sure else 0.0)
+def _pays(gains: Array) -> bool:
+    """Whether the rows gain in sum, by more than a standard error."""
+    return float(gains.sum()) > float(gains.std() * np.sqrt(len(gains)))
 
 
-def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, seed: int) -> Array:
-    """The loss of every row by a scaling of others."""
-    folds, found = outcomes.folds(_PARTS, seed), outcomes.losses(start.apply(S))
+def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int) -> Array:
+    """The loss of every row by a scaling of others; of some rows only, once these say that it does not pay."""
+    folds, found = outcomes.folds(_PARTS, seed), at_stake.copy()
     for fold in range(_PARTS):
         out = folds == fold
-        if out.any():
+        if out.any() and found.sum() <= at_stake.sum():
             scaling = fit(S[~out], outcomes.part(~out), start)
             found[out] = outcomes.part(out).losses(scaling.apply(S[out]))
     return found

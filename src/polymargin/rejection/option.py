@@ -155,6 +155,12 @@ class RejectOption(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if not (0.0 < value < 1.0 or (name == "coverage" and value == 1.0)):
                 raise ValueError(f"{name}={value!r} is not valid: it is a share between 0 and 1, for example 0.05 or 0.9.")
 
+        if not self._is_frozen and get_tags(self.estimator).input_tags.pairwise:
+            raise ValueError(
+                "RejectOption cannot hold rows of a precomputed kernel matrix out; fit the estimator first, and give it as "
+                "sklearn.frozen.FrozenEstimator with kernel values of other rows."
+            )
+
     @property
     def _is_frozen(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.calibration import Outcomes, fit_scaling
+from polymargin.calibration import Outcomes, fit_scaling, rows_wanted
 from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.estimators.probabilities import CALIBRATION
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from polymargin.features import KernelMap
 
 FEW, MANY = 3, 5  # folds: few where all rows are needed
-ENOUGH = 1800  # rows with scores: a few numbers are fitted to them
-ENOUGH_KERNEL = 1000  # where each fold computes its kernel rows anew
+SMALL = 1800  # rows up to which all folds are worked on, and finely
+ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
 FINER = 1e-2  # relative gap of machines of fewer rows
 SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
 FEWEST = 50  # and so many in any case
@@ -70,7 +70,7 @@ class FoldFits:
     @property
     def _gap(self) -> float:
         """Relative gap of the folds' machines: each of few rows counts, and they cost little."""
-        return self.machine._coarse if self.problem.n_rows >= ENOUGH else min(FINER, self.machine._coarse)
+        return self.machine._coarse if self.problem.n_rows >= SMALL else min(FINER, self.machine._coarse)
 
     def _by_kernel_dual(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
         from polymargin.solvers.ascent.kernel import kernel_dual
@@ -85,8 +85,8 @@ class FoldFits:
 
 def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
-    n_folds = FEW if fits.problem.n_rows < 2 * ENOUGH else MANY
-    enough = ENOUGH if fits.kernel is None else ENOUGH_KERNEL
+    n_folds = FEW if fits.problem.n_rows < 2 * SMALL else MANY
+    enough = rows_wanted(fits.problem.n_classes) if fits.kernel is None else ENOUGH_KERNEL
     folds = outcomes.folds(n_folds, seed)
     _check_folds(folds)
     scores, seen = np.zeros((len(folds), fits.problem.n_classes)), np.zeros(len(folds), dtype=bool)
