@@ -90,3 +90,24 @@ def all_losses() -> list[tuple[str, ScoreLoss]]:
 def called(loss: ScoreLoss) -> str:
     parameters = () if loss.domain is None else loss.domain.parameters
     return "-".join([loss.name.replace(" ", "_"), *(f"{value:g}" for value in parameters)])
+
+
+class Optimum(NamedTuple):
+    value: float
+    W: Any
+    b: Any
+
+
+def optimum_of(name: str, problem: Any, penalty: Callable[[Any, Any], Any], offsets: bool = True) -> Optimum:
+    """The minimum of ``sum_i u_i loss_i + penalty(W, b)`` by CVXPY; without `offsets` b is 0."""
+    import cvxpy as cp
+
+    n, c = problem.n_rows, problem.n_classes
+    W, b, own = cp.Variable((problem.n_features, c)), cp.Variable((1, c)), np.eye(c)[problem.y]
+    S = problem.X @ W + np.ones((n, 1)) @ b
+    violations = (1 - own) + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c))
+    in_cvxpy = CASES[name].in_cvxpy
+    assert in_cvxpy is not None
+    F = problem.cost @ in_cvxpy(violations, own, problem.loss) + penalty(W, b)
+    value = cp.Problem(cp.Minimize(F), [] if offsets else [b == 0]).solve(solver=cp.CLARABEL)
+    return Optimum(float(value), W.value, b.value[0])
