@@ -135,3 +135,24 @@ def violations_in_cvxpy(S: Any, own: Any, loss: Any) -> Any:
     if margins.relative:
         return cp.multiply(1 - own, targets + S - cp.sum(cp.multiply(own, S), axis=1, keepdims=True) @ np.ones((1, c)))
     return cp.multiply(margins.own * own, targets - S) + cp.multiply(margins.rivals * (1 - own), targets + S)
+
+
+class Optimum(NamedTuple):
+    value: float
+    W: Any
+    b: Any
+
+
+def optimum_of(name: str, problem: Any, penalty: Callable[[Any, Any], Any], offsets: bool = True) -> Optimum:
+    """The minimum of ``sum_i u_i loss_i + penalty(W, b)`` by CVXPY; without `offsets` b is 0."""
+    import cvxpy as cp
+
+    n, c = problem.n_rows, problem.n_classes
+    W, b, own = cp.Variable((problem.n_features, c)), cp.Variable((1, c)), np.eye(c)[problem.y]
+    violations = violations_in_cvxpy(problem.X @ W + np.ones((n, 1)) @ b, own, problem.loss)
+    F = problem.cost @ CASES[name].in_cvxpy(violations, own, problem.loss) + penalty(W, b)
+    constraints = [] if offsets else [b == 0]
+    if problem.loss.sums_to_zero:
+        constraints += [cp.sum(W, axis=1) == 0, cp.sum(b) == 0]
+    value = cp.Problem(cp.Minimize(F), constraints).solve(solver=cp.CLARABEL)
+    return Optimum(float(value), W.value, b.value[0])

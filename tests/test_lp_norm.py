@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import twins
+from loops import solved_row
 from reference_lp import block_norm, lp_norm_objective, lp_norm_optimum
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
@@ -130,27 +131,29 @@ def test_a_large_fit_without_interior_points_is_certified():
 # -- the row problems --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("problem", ["scaled_crammer_singer", "squared_crammer_singer"])
-def test_a_row_is_solved_exactly(problem):
+@pytest.mark.parametrize("domain", ["simplex", "squared_simplex"])
+def test_a_row_is_solved_exactly(domain):
     rng = np.random.default_rng(0)
     for _ in range(1000):
         m = int(rng.integers(1, 9))
         cost = 10.0 ** rng.uniform(-2, 2)
-        h, own = 10.0 ** rng.uniform(-3, 2, m), 10.0 ** rng.uniform(-3, 2)
+        h = 10.0 ** rng.uniform(-3, 2, m + 1)
+        own = h[m] + (0.5 / cost if domain == "squared_simplex" else 0.0)  # the square's own curvature
         a = rng.random(m) * (rng.random(m) < 0.5)
         a *= cost / max(cost, a.sum())
         g, g_target = rng.normal(size=m) * 10.0 ** rng.uniform(-1, 1), float(rng.normal())
-        found = native.solve_scaled_row(problem, g, a, g_target, h, own, cost)
-        expected = twins.solve_scaled_row(problem, g, a, g_target, h, own, cost)
+        found = solved_row(native, domain, g, a, g_target, h, cost, metric="class_scales")
+        expected = twins.solve_scaled_row(domain, g, a, g_target, h[:m], own, cost)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * max(1.0, expected.max()))
 
 
-def test_equal_scales_give_the_crammer_singer_row():
+@pytest.mark.parametrize("domain", ["simplex", "squared_simplex"])
+def test_equal_scales_give_the_row_of_the_identity(domain):
     rng = np.random.default_rng(1)
     for _ in range(200):
         g, a = rng.normal(size=5), np.zeros(5)
-        plain = native.solve_row("crammer_singer", g, a, 0.1, 0.7, 0.5)
-        scaled = native.solve_scaled_row("scaled_crammer_singer", g, a, 0.1, np.full(5, 0.7), 0.7, 0.5)
+        plain = solved_row(native, domain, g, a, 0.1, 0.7, 0.5)
+        scaled = solved_row(native, domain, g, a, 0.1, 0.7, 0.5, metric="class_scales")
         np.testing.assert_allclose(scaled, plain, atol=1e-12)
 
 

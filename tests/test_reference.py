@@ -1,17 +1,17 @@
 """Against an interior-point solver: the objective is the optimum, and the certificate does not flatter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES, all_losses, called, violations_in_cvxpy
+from cases import all_losses, called, optimum_of
 from reference import MACHINES, REFERENCES, cvxpy_optimum, dense64, hinge_optimum, objective, row_weights
 from registry import all_estimators, convex_estimators, each_convex, has_free_intercept
 
 from polymargin.certificate import Ledger
-from polymargin.penalties import SquaredNorm
+from polymargin.penalties import BlockNorm, SquaredNorm
 from polymargin.problem import Problem as ClassProblem
 from polymargin.solvers import solve
 
@@ -194,28 +194,20 @@ def small_problem(loss, fit_intercept):
     return ClassProblem(X, y, cost, c, loss, SquaredNorm(), fit_intercept)
 
 
-def loss_optimum(name, problem):
-    """F at CVXPY's point by the loss of the package, and CVXPY's own value."""
-    import cvxpy as cp
-
-    n, c = problem.n_rows, problem.n_classes
-    W, b, own = cp.Variable((problem.n_features, c)), cp.Variable((1, c)), np.eye(c)[problem.y]
-    violations = violations_in_cvxpy(problem.X @ W + np.ones((n, 1)) @ b, own, problem.loss)
-    F = problem.cost @ CASES[name].in_cvxpy(violations, own, problem.loss) + 0.5 * cp.sum_squares(W)
-    constraints = [] if problem.fit_intercept else [b == 0]
-    if problem.loss.sums_to_zero:
-        constraints += [cp.sum(W, axis=1) == 0, cp.sum(b) == 0]
-    value = cp.Problem(cp.Minimize(F), constraints).solve(solver=cp.CLARABEL)
-    return problem.primal(W.value, b.value[0]), float(value)
+def each(losses):
+    return pytest.mark.parametrize("name, loss", losses, ids=lambda part: part if isinstance(part, str) else called(part))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("name, loss", all_losses(), ids=lambda part: part if isinstance(part, str) else called(part))
+@each(all_losses())
 def test_every_loss_is_what_cvxpy_minimises_and_so_do_we(name, loss, fit_intercept):
+    import cvxpy as cp
+
     problem = small_problem(loss, fit_intercept)
-    F_star, value = loss_optimum(name, problem)
-    assert pytest.approx(value, rel=1e-6) == F_star
-    if loss.row_problem is None:
+    found = optimum_of(name, problem, lambda W, b: 0.5 * cp.sum_squares(W), fit_intercept)
+    F_star = problem.primal(found.W, found.b)
+    assert pytest.approx(found.value, rel=1e-6) == F_star
+    if loss.row_problem is None or loss.squared:
         return
     ledger = Ledger(1e-8, rounding=problem.rounding_at)
     solution = solve(problem, ledger, max_iter=5000, seed=0)
@@ -223,6 +215,24 @@ def test_every_loss_is_what_cvxpy_minimises_and_so_do_we(name, loss, fit_interce
     assert solution.machine.primal == pytest.approx(F_star, rel=1e-6)
     assert problem.primal(solution.machine.W, solution.machine.b) == pytest.approx(solution.machine.primal, rel=1e-10)
     assert solution.certificate.dual <= F_star * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("tol", [1e-7, 1e-10])  # by ascent, and by interior points at the end
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@each([(name, loss) for name, loss in all_losses() if loss.row_problem is not None])
+def test_every_loss_of_the_core_takes_class_scales(name, loss, fit_intercept, tol):
+    import cvxpy as cp
+
+    def penalty(W, b):
+        return 0.5 * cp.square(cp.pnorm(cp.norm(W, axis=0), 1.4))
+
+    problem = replace(small_problem(loss, fit_intercept), penalty=BlockNorm(1.4))
+    F_star = optimum_of(name, problem, penalty, fit_intercept).value
+    ledger = Ledger(tol, rounding=problem.rounding_at)
+    solution = solve(problem, ledger, max_iter=5000, seed=0)
+    assert solution.certificate.status == "optimal"
+    assert solution.machine.primal == pytest.approx(F_star, rel=1e-6)
+    assert solution.certificate.dual <= F_star * (1 + 1e-7)
 
 
 def test_numpy_objective_by_hand():

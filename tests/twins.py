@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 
-def solve_row(problem: str, g, a, g_target: float, q: float, cost: float, parameters=()) -> np.ndarray:
+def solve_row(domain: str, g, a, g_target: float, q: float, cost: float, parameters=()) -> np.ndarray:
     """One row's duals, the others fixed: bisection on the one number that couples them.
 
     maximise  sum_l a_l (h_l - h_y) - (q/2) (sum_l a_l^2 + (sum_l a_l)^2), h without the row's own contribution.
     """
     h, h_target = g + q * a, g_target - q * a.sum()
-    if problem == "weston_watkins":
+    if domain == "box":
         z = (h - h_target) / q
         total = _bisect(lambda A: A - np.clip(z - A, 0.0, cost).sum(), 0.0, len(g) * cost)
         return np.clip(z - total, 0.0, cost)
-    if problem == "top_k":
+    if domain == "top_k":
         return _solve_top_k_row((h - h_target) / q, cost, *parameters)
 
     def duals(nu):
@@ -65,7 +65,7 @@ def _bisect(increasing, low: float, high: float) -> float:
     return 0.5 * (low + high)
 
 
-def dual_ascent(problem: str, X, y, cost, n_classes: int, epochs: int, parameters=()) -> np.ndarray:
+def dual_ascent(domain: str, X, y, cost, n_classes: int, epochs: int, parameters=()) -> np.ndarray:
     """Plain cyclic coordinate ascent without shrinking, waiting or face steps; returns the duals a (n, c)."""
     n = len(y)
     a = np.zeros((n, n_classes))
@@ -76,7 +76,7 @@ def dual_ascent(problem: str, X, y, cost, n_classes: int, epochs: int, parameter
             s, q = X[i] @ W, float(X[i] @ X[i])
             if q == 0.0:
                 continue
-            new = solve_row(problem, s[others], a[i, others], s[y[i]] - 1.0, q, cost[i], parameters)
+            new = solve_row(domain, s[others], a[i, others], s[y[i]] - 1.0, q, cost[i], parameters)
             step = np.zeros(n_classes)
             step[others] = a[i, others] - new
             step[y[i]] = -step.sum()
@@ -99,21 +99,21 @@ def dense_duals(starts, classes, values, n_classes: int) -> np.ndarray:
     return a
 
 
-def solve_scaled_row(problem: str, g, a, g_target: float, h, h_target: float, cost: float) -> np.ndarray:
+def solve_scaled_row(domain: str, g, a, g_target: float, h, h_target: float, cost: float) -> np.ndarray:
     """The same for one curvature per class; the squared hinge has no cap (and its curvature in h_target)."""
     o, o_target = g + h * a, g_target - h_target * a.sum()
 
     def duals(nu):
         return np.maximum(0.0, o - nu) / h
 
-    cap = cost if problem == "scaled_crammer_singer" else np.inf
+    cap = cost if domain == "simplex" else np.inf
     low = min(o.min(), o_target) - h.max() * cost - 1.0
     nu = _bisect(lambda nu: min(cap, (nu - o_target) / h_target) - duals(nu).sum(), low, max(o.max(), o_target) + 1.0)
     return duals(nu)
 
 
 def kernel_ascent(
-    problem: str, K, y, cost, n_classes: int, epochs: int, inverse_rho: float = 0.0, parameters=()
+    domain: str, K, y, cost, n_classes: int, epochs: int, inverse_rho: float = 0.0, parameters=()
 ) -> np.ndarray:
     """Plain cyclic coordinate ascent on a kernel matrix; with an intercept on ``K + inverse_rho 11'``, its proximal step."""
     n = len(y)
@@ -124,5 +124,5 @@ def kernel_ascent(
             others = np.arange(n_classes) != y[i]
             s = K[i] @ tau(a, y)
             g = s[others], a[i, others], s[y[i]] - 1.0
-            a[i, others] = solve_row(problem, *g, K[i, i], cost[i], parameters)
+            a[i, others] = solve_row(domain, *g, K[i, i], cost[i], parameters)
     return a

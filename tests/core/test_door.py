@@ -135,14 +135,14 @@ def test_targets_that_do_not_fit_are_refused():
     rows = native.Rows(X)
     for y, cost, c in targets(len(X)):
         with pytest.raises(ValueError, match=r"y has|cost has|n_classes"):
-            native.row_loop("crammer_singer", rows, y, cost, c, False, 0)
+            native.row_loop("simplex", "identity", rows, y, cost, c, False, 0)
         with pytest.raises(ValueError, match=r"y has|cost has|n_classes"):
             native.band_loop(rows, y, cost, c, 0.2, 0.5, False, False, 0)
 
 
 def loops():
     X, y, cost = problem_data(2)
-    yield open_loop(native, "weston_watkins", X, y, cost), y, 4
+    yield open_loop(native, "box", X, y, cost), y, 4
     yield native.band_loop(stored(native, X, "csr64"), y, cost, 4, 0.2, 0.5, False, True, 0), y, 4
     yield native.band_loop(native.Rows(X), y, cost, 4, 0.2, 0.5, True, True, 0), y, 5
 
@@ -181,20 +181,22 @@ def test_loops_refuse_arrays_of_other_sizes():
 def test_the_row_loop_refuses_bases_scales_and_metrics_of_other_sizes():
     X, y, cost = problem_data(3)
     with pytest.raises(ValueError, match="W0 has another shape"):
-        open_loop(native, "crammer_singer", X, y, cost).set_base(np.zeros((4, 6)), 0.0)
-    scaled = open_loop(native, "scaled_crammer_singer", X, y, cost)
+        open_loop(native, "simplex", X, y, cost).set_base(np.zeros((4, 6)), 0.0)
+    scaled = open_loop(native, "simplex", X, y, cost, metric="class_scales")
     with pytest.raises(ValueError, match="scales has 3"):
         scaled.rescale(np.ones(3), np.zeros(4))
     with pytest.raises(ValueError, match="squared_norms has 5"):
         scaled.rescale(np.ones(4), np.zeros(5))
     with pytest.raises(ValueError, match="P has another shape"):
-        open_loop(native, "metric_weston_watkins", X, y, cost).change_metric(np.eye(5), 1.0)
-    with pytest.raises(ValueError, match="unknown row problem"):
+        open_loop(native, "box", X, y, cost, metric="between_classes").change_metric(np.eye(5), 1.0)
+    with pytest.raises(ValueError, match=r"unknown domain 'hinge': there are box, .*simplex"):
         open_loop(native, "hinge", X, y, cost)
+    with pytest.raises(ValueError, match=r"unknown metric 'euclid': identity, class_scales or"):
+        open_loop(native, "box", X, y, cost, metric="euclid")
     with pytest.raises(ValueError, match="a has 2"):
-        native.solve_row("weston_watkins", np.zeros(3), np.zeros(2), 0.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="curvatures has 2"):
-        native.solve_scaled_row("scaled_crammer_singer", np.zeros(3), np.zeros(3), 0.0, np.ones(2), 1.0, 1.0)
+        native.solve_row("box", "identity", np.eye(4), np.zeros(3), np.zeros(2), 0.0, 1.0)
+    with pytest.raises(ValueError, match="H has another shape"):
+        native.solve_row("box", "identity", np.eye(3), np.zeros(3), np.zeros(3), 0.0, 1.0)
 
 
 def test_newton_passes_need_a_first_one_and_arrays_that_fit():
@@ -238,9 +240,9 @@ def test_kernel_arrays_are_checked():
     n, c = 10, 3
     S, a, y, cost, b = np.zeros((c, n)), np.zeros((n, c)), np.zeros(n, dtype=np.int32), np.ones(n), np.zeros(c)
     with pytest.raises(ValueError, match="y has an entry out of range"):
-        native.kernel_gaps("crammer_singer", S, a, y + np.int32(3), cost, b, np.zeros(n))
+        native.kernel_gaps("simplex", S, a, y + np.int32(3), cost, b, np.zeros(n))
     with pytest.raises(ValueError, match="out has 9"):
-        native.kernel_gaps("crammer_singer", S, a, y, cost, b, np.zeros(n - 1))
+        native.kernel_gaps("simplex", S, a, y, cost, b, np.zeros(n - 1))
     with pytest.raises(ValueError, match="numbers has an entry out of range"):
         native.gather(S, np.array([3]), np.array([0]), np.zeros((1, 1), dtype=np.float32))
     with pytest.raises(ValueError, match="columns has an entry out of range"):

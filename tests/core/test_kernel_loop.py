@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from polymargin._core import native
 
-PROBLEMS = ["crammer_singer", "weston_watkins"]
+DOMAINS = ["simplex", "box"]
 
 
 def kernel_data(seed: int, n: int = 30, c: int = 4):
@@ -30,9 +30,9 @@ class Iterate:
         self.S, self.a = np.zeros((c, n)), np.zeros((n, c))
         self.b, self.sums = np.zeros(c), np.zeros(c)
 
-    def ascend(self, build, problem, K, y, cost, inverse_rho=0.0, goal=1e-9, max_visits=10**6, seed=0):
+    def ascend(self, build, domain, K, y, cost, inverse_rho=0.0, goal=1e-9, max_visits=10**6, seed=0):
         arrays = (K, self.S, self.a, y, cost, self.b, self.sums, inverse_rho)
-        return build.kernel_ascend(problem, *arrays, goal, max_visits, seed)
+        return build.kernel_ascend(domain, *arrays, goal, max_visits, seed)
 
 
 def dual_value(K, y, a, inverse_rho=0.0):
@@ -41,68 +41,68 @@ def dual_value(K, y, a, inverse_rho=0.0):
 
 
 @functools.cache
-def twin_dual(problem: str, seed: int) -> float:
+def twin_dual(domain: str, seed: int) -> float:
     K, y, cost = kernel_data(seed)
-    return float(dual_value(K, y, twins.kernel_ascent(problem, K.astype(np.float64), y, cost, 4, epochs=150)))
+    return float(dual_value(K, y, twins.kernel_ascent(domain, K.astype(np.float64), y, cost, 4, epochs=150)))
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("build", BUILDS)
-def test_the_loop_reaches_the_optimum_of_its_twin(build, problem):
+def test_the_loop_reaches_the_optimum_of_its_twin(build, domain):
     for seed in range(2):
         K, y, cost = kernel_data(seed)
-        twin = twin_dual(problem, seed)
+        twin = twin_dual(domain, seed)
         found = Iterate(30, 4)
-        visits, gap = found.ascend(build, problem, K, y, cost)
+        visits, gap = found.ascend(build, domain, K, y, cost)
         assert visits > 0 and gap <= 1e-5 * twin
         assert dual_value(K, y, found.a) == pytest.approx(twin, rel=1e-5)
 
 
 @pytest.mark.parametrize("inverse_rho", [0.0, 0.3])
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_what_it_writes_belongs_together(problem, inverse_rho):
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_what_it_writes_belongs_together(domain, inverse_rho):
     K, y, cost = kernel_data(4)
     found = Iterate(30, 4)
-    found.ascend(native, problem, K, y, cost, inverse_rho, goal=0.0, max_visits=200)
+    found.ascend(native, domain, K, y, cost, inverse_rho, goal=0.0, max_visits=200)
     T = twins.tau(found.a, y)
-    gauge = found.a.sum(axis=1) if problem == "crammer_singer" else found.a.max(axis=1)
+    gauge = found.a.sum(axis=1) if domain == "simplex" else found.a.max(axis=1)
     assert found.a.min() >= 0.0 and (gauge <= cost * (1 + 1e-12)).all()
     assert (found.a[np.arange(30), y] == 0.0).all()
     np.testing.assert_allclose(found.S, (K.astype(np.float64) @ T).T, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found.sums, T.sum(axis=0), atol=1e-10)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_the_proximal_steps_end_in_balance(problem):
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_the_proximal_steps_end_in_balance(domain):
     K, y, cost = kernel_data(5)
     found = Iterate(30, 4)
-    found.ascend(native, problem, K, y, cost, inverse_rho=0.3, goal=1e-4)
+    found.ascend(native, domain, K, y, cost, inverse_rho=0.3, goal=1e-4)
     assert np.abs(found.sums).sum() <= 1e-4
     # b is the multiplier of the balance: no first-order change is left in any direction that keeps it
     gaps = np.zeros(30)
-    native.kernel_gaps(problem, found.S, found.a, y, cost, found.b, gaps)
+    native.kernel_gaps(domain, found.S, found.a, y, cost, found.b, gaps)
     assert gaps.min() >= -1e-12 and gaps.sum() <= 2e-4
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_gaps_are_losses_less_duals(problem):
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_gaps_are_losses_less_duals(domain):
     K, y, cost = kernel_data(6)
     found = Iterate(30, 4)
-    found.ascend(native, problem, K, y, cost, goal=0.0, max_visits=60)
+    found.ascend(native, domain, K, y, cost, goal=0.0, max_visits=60)
     gaps, b = np.zeros(30), np.array([0.2, -0.1, 0.0, -0.1])
-    loss = native.kernel_gaps(problem, found.S, found.a, y, cost, b, gaps)
+    loss = native.kernel_gaps(domain, found.S, found.a, y, cost, b, gaps)
     S = found.S.T + b
     hinge = np.maximum(0.0, 1.0 - S[np.arange(30), y][:, None] + S)
     hinge[np.arange(30), y] = 0.0
-    losses = cost * (hinge.max(axis=1) if problem == "crammer_singer" else hinge.sum(axis=1))
+    losses = cost * (hinge.max(axis=1) if domain == "simplex" else hinge.sum(axis=1))
     assert loss == pytest.approx(losses.sum())
     np.testing.assert_allclose(gaps, losses + (twins.tau(found.a, y) * S).sum(axis=1) - found.a.sum(axis=1), atol=1e-9)
 
 
 def test_room_and_gather():
     a, cost = np.array([[0.0, 1.0, 1.0], [3.0, 0.0, 0.5]]), np.array([4.0, 1.5])
-    assert native.kernel_room("crammer_singer", a, cost) == pytest.approx(1.5 / 3.5)
-    assert native.kernel_room("weston_watkins", a, cost) == pytest.approx(0.5)
+    assert native.kernel_room("simplex", a, cost) == pytest.approx(1.5 / 3.5)
+    assert native.kernel_room("box", a, cost) == pytest.approx(0.5)
     K = np.arange(20.0).reshape(4, 5)
     for dtype in (np.float32, np.float64):
         out = np.empty((2, 3), dtype=np.float32)
@@ -113,8 +113,8 @@ def test_room_and_gather():
 def test_shapes_that_do_not_belong_together_are_refused():
     K, y, cost = kernel_data(7)
     with pytest.raises(ValueError, match="belong together"):
-        Iterate(29, 4).ascend(native, "crammer_singer", K, y, cost)
+        Iterate(29, 4).ascend(native, "simplex", K, y, cost)
     with pytest.raises(ValueError, match=r"\(m, m\)"):
-        Iterate(30, 4).ascend(native, "crammer_singer", K[:, :29].copy(), y, cost)
-    with pytest.raises(ValueError, match="unknown row problem"):
+        Iterate(30, 4).ascend(native, "simplex", K[:, :29].copy(), y, cost)
+    with pytest.raises(ValueError, match="unknown domain"):
         Iterate(30, 4).ascend(native, "hinge", K, y, cost)

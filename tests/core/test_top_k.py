@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import twins
-from loops import BUILDS, STORAGES, open_loop, problem_data
+from loops import BUILDS, STORAGES, open_loop, problem_data, solved_row
 from sklearn.metrics.pairwise import rbf_kernel
 
 from polymargin._core import native
@@ -38,7 +38,7 @@ def test_a_row_is_solved_exactly(build):
         k = int(rng.integers(1, m + 2))
         g, a, g_target, q, cost = random_row(rng, m)
         expected = twins.solve_row("top_k", g, a, g_target, q, cost, (k,))
-        found = build.solve_row("top_k", g, a, g_target, q, cost, (k,))
+        found = solved_row(build, "top_k", g, a, g_target, q, cost, (k,))
         assert_feasible(found, cost, k)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * cost)
 
@@ -76,19 +76,19 @@ def test_a_row_is_the_solution_of_the_quadratic_program_over_all_classes():
         rivals = x[:m]
         gain = slope @ rivals - 0.5 * q * (cp.sum_squares(rivals) + cp.square(cp.sum(rivals)))
         cp.Problem(cp.Maximize(gain), [x >= 0, cp.sum(x) <= cost, x <= cp.sum(x) / k]).solve(solver=cp.CLARABEL)
-        found = native.solve_row("top_k", g, a, g_target, q, cost, (k,))
+        found = solved_row(native, "top_k", g, a, g_target, q, cost, (k,))
         np.testing.assert_allclose(found, x.value[:m], atol=1e-5 * cost)
         value = slope @ found - 0.5 * q * (found @ found + found.sum() ** 2)
         assert value >= gain.value - 1e-7 * max(1.0, abs(gain.value))
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_k_of_1_is_crammer_singer(build):
+def test_k_of_1_is_the_simplex(build):
     rng = np.random.default_rng(2)
     for _ in range(300):
         g, a, g_target, q, cost = random_row(rng, int(rng.integers(1, 9)))
-        expected = build.solve_row("crammer_singer", g, a, g_target, q, cost)
-        found = build.solve_row("top_k", g, a, g_target, q, cost, (1,))
+        expected = solved_row(build, "simplex", g, a, g_target, q, cost)
+        found = solved_row(build, "top_k", g, a, g_target, q, cost, (1,))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * cost)
 
 
@@ -96,7 +96,7 @@ def test_k_of_1_is_crammer_singer(build):
 def test_a_row_without_features_sits_at_the_caps_of_its_highest_classes(scores):
     g = np.array(scores)
     for k in (1, 2, 3, 4):
-        found = native.solve_row("top_k", g, np.zeros(3), -1.0, 0.0, 2.0, (k,))
+        found = solved_row(native, "top_k", g, np.zeros(3), -1.0, 0.0, 2.0, (k,))
         assert_feasible(found, 2.0, k)
         loss = twins.top_k_loss(np.concatenate([[0.0], g])[None], np.array([0]), k)[0]
         assert found @ (1.0 + g) == pytest.approx(2.0 * loss, abs=1e-12)
@@ -201,6 +201,6 @@ def test_parameters_are_checked():
     for parameters in ((), (0,), (1.5,), (5,), (2, 3), (np.nan,)):
         with pytest.raises(ValueError, match="whole number k"):
             open_loop(native, "top_k", X, y, cost, parameters=parameters)
-    for problem in ("crammer_singer", "weston_watkins"):
+    for domain in ("simplex", "box"):
         with pytest.raises(ValueError, match="no parameters"):
-            open_loop(native, problem, X, y, cost, parameters=(2,))
+            open_loop(native, domain, X, y, cost, parameters=(2,))

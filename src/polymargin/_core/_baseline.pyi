@@ -61,8 +61,14 @@ class RowLoop(_DualAscent):
     def rescale(self, scales: _Floats, squared_norms: _Floats) -> None: ...
     def change_metric(self, P: _Floats, t: float) -> None: ...
 
+# Domains are the headers of domains/, by name, with their parameters. Metrics are "identity", "class_scales" and
+# "between_classes"; in one that a domain does not know its rows are solved in a multiple of the identity above it.
+
+def domains() -> list[str]: ...
+def knows(domain: str, metric: str) -> bool: ...
 def row_loop(
-    problem: str,
+    domain: str,
+    metric: str,
     rows: Rows,
     y: _Classes,
     cost: _Floats,
@@ -72,10 +78,14 @@ def row_loop(
     parameters: Sequence[float] = ...,
 ) -> RowLoop: ...
 def solve_row(
-    problem: str, g: _Floats, a: _Floats, g_target: float, q: float, cost: float, parameters: Sequence[float] = ...
-) -> _Floats: ...
-def solve_scaled_row(
-    problem: str, g: _Floats, a: _Floats, g_target: float, curvatures: _Floats, target_curvature: float, cost: float
+    domain: str,
+    metric: str,
+    H: _Floats,
+    g: _Floats,
+    a: _Floats,
+    g_target: float,
+    cost: float,
+    parameters: Sequence[float] = ...,
 ) -> _Floats: ...
 
 class BandLoop(_DualAscent):
@@ -142,7 +152,7 @@ def label_loop(
 # working sets of the kernel dual; S, a, b, sums and out are changed
 
 def kernel_ascend(
-    problem: str,
+    domain: str,
     K: _Singles,
     S: _Floats,
     a: _Floats,
@@ -157,7 +167,7 @@ def kernel_ascend(
     parameters: Sequence[float] = ...,
 ) -> tuple[int, float]: ...
 def kernel_gaps(
-    problem: str,
+    domain: str,
     S: _Floats,
     a: _Floats,
     y: _Classes,
@@ -166,7 +176,7 @@ def kernel_gaps(
     out: _Floats,
     parameters: Sequence[float] = ...,
 ) -> float: ...
-def kernel_room(problem: str, a: _Floats, cost: _Floats, parameters: Sequence[float] = ...) -> float: ...
+def kernel_room(domain: str, a: _Floats, cost: _Floats, parameters: Sequence[float] = ...) -> float: ...
 def gather(rows: NDArray[Any], numbers: _Starts, columns: _Starts, out: _Singles) -> None: ...
 
 # passes over scores (n, c); S, A, B, xi, s, T, omega, P and V are changed where they are results

@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.losses.domain import Domain, Native
+from polymargin._core import native
+from polymargin.losses.domain import Domain
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.integer]
@@ -96,37 +97,34 @@ class ScoreLoss(abc.ABC):
     # ---- who solves it ------------------------------------------------------------------------------------------------
 
     @property
-    def native(self) -> Native:
-        if self.domain is None or not self.domain.margins.relative or not self.unit_targets:
-            return Native()
-        return self.domain.native_squared if self.squared else self.domain.native
-
-    @property
     def row_problem(self) -> str | None:
-        """Name of the exact row sub-problem in the core's dual loop."""
-        return self.native.row_problem
+        """The core's name of its domain, whose loops solve it in every metric; None if there are none."""
+        if self.domain is None or not self._has_plain_margins:
+            return None
+        name = f"squared_{self.domain.name}" if self.squared else self.domain.name
+        return name if name in native.domains() else None
 
     @property
     def row_parameters(self) -> tuple[float, ...]:
-        """What the row sub-problem needs to know besides its name: the parameters of the domain."""
+        """What the loops need to know besides the name: the parameters of the domain."""
         return () if self.domain is None else self.domain.parameters
-
-    @property
-    def scaled_row_problem(self) -> str | None:
-        """The same for machines with class scales."""
-        return self.native.scaled_row_problem
 
     @property
     def interior_block(self) -> str | None:
         """Name of the slack block in the interior point."""
-        return self.native.interior_block
+        if self.domain is None or not self._has_plain_margins:
+            return None
+        return self.domain.squared_interior_block if self.squared else self.domain.interior_block
 
     @property
     def has_plain_faces(self) -> bool:
         """Whether Newton's method with multipliers knows the faces of its domain."""
-        if self.domain is None or self.squared or not self.domain.margins.relative:
-            return False
-        return self.domain.has_plain_faces and self.unit_targets
+        return self.domain is not None and self._has_plain_margins and self.domain.has_plain_faces and not self.squared
+
+    @property
+    def _has_plain_margins(self) -> bool:
+        """Whether all margins are ``s_y - s_l``, to reach 1: what the methods on duals are made for."""
+        return self.domain is not None and self.domain.margins.relative and self.unit_targets
 
 
 def own_and_others(S: Array, y: Classes) -> tuple[Array, NDArray[np.bool_]]:

@@ -27,18 +27,6 @@ class Projected(NamedTuple):
     closed: Mask  # (n,)
 
 
-class Native(NamedTuple):
-    """What the core and the interior point call this domain; None where they have no such sub-problem.
-
-    `row_problem` is exact for one row and the penalty 1/2 |W|^2, `scaled_row_problem` for class scales
-    ``w_k = beta_k sum_i tau_ik x_i``, `interior_block` are the slacks of the interior point.
-    """
-
-    row_problem: str | None = None
-    scaled_row_problem: str | None = None
-    interior_block: str | None = None
-
-
 class Domain(abc.ABC):
     """A set of duals, a value: two with the same name, margins and parameters are the same.
 
@@ -47,16 +35,18 @@ class Domain(abc.ABC):
     Attributes
     ----------
     name : str
+        Also that of its header in ``_core/domains/``, if native loops solve the loss; with ``squared_`` before it that of
+        the header for its square.
     margins : Margins
         What the duals belong to.
-    native, native_squared : Native
-        Who solves the loss, and its square.
+    interior_block, squared_interior_block : str or None
+        The slacks of the interior point, for the loss and its square; None where it has no such block.
     """
 
     name: ClassVar[str]
     margins: Margins = TO_RIVALS
-    native: ClassVar[Native] = Native()
-    native_squared: ClassVar[Native] = Native()
+    interior_block: ClassVar[str | None] = None
+    squared_interior_block: ClassVar[str | None] = None
 
     @property
     def has_plain_faces(self) -> bool:
@@ -132,7 +122,7 @@ class Box(Domain):
     rival_weight: float = 1.0
 
     name = "box"
-    native = Native("weston_watkins", None, "weston_watkins")
+    interior_block = "weston_watkins"
 
     @property
     def has_plain_faces(self) -> bool:
@@ -177,8 +167,7 @@ class Simplex(Domain):
     margins: Margins = TO_RIVALS
 
     name = "simplex"
-    native = Native("crammer_singer", "scaled_crammer_singer", "crammer_singer")
-    native_squared = Native(None, "squared_crammer_singer", "squared_crammer_singer")
+    interior_block, squared_interior_block = "crammer_singer", "squared_crammer_singer"
 
     @property
     def has_plain_faces(self) -> bool:

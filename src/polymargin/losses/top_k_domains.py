@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polymargin.losses.domain import Domain, Native, Projected
+from polymargin.losses.domain import Domain, Projected
 from polymargin.losses.margins import Array, Classes, Mask
 
 _ROUNDING = 1e-9  # of the largest dual: what the ratios of duals may be off
@@ -64,7 +64,7 @@ class TopKSimplex(Domain):
     k: int
 
     name = "top_k"
-    native = Native("top_k", None, "top_k")
+    interior_block = "top_k"
 
     @property
     def parameters(self) -> tuple[float, ...]:

@@ -1,5 +1,5 @@
 // Dual block-coordinate ascent for one convex step of the margin distribution machine: row by row as in row_loop.hpp, for the
-// domain of domains/band.hpp, whose rows carry a multiplier beta_i beside their duals.
+// domain of band.hpp, whose rows carry a multiplier beta_i beside their duals.
 #pragma once
 
 #include <algorithm>

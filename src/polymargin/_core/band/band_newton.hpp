@@ -4,7 +4,7 @@
 //
 //   phi_i(s_i) = max_tau  gain(tau) - tau . s_i - (delta_i / 2) |tau - tau'_i|^2,     delta_i ~ damping,
 //
-// which is the row sub-problem of domains/band.hpp with delta_i in place of q. Phi(W, b) = 1/2 |W|^2 + sum_i phi_i is
+// which is the row sub-problem of band.hpp with delta_i in place of q. Phi(W, b) = 1/2 |W|^2 + sum_i phi_i is
 // smooth and convex, with the gradient W - sum_i x_i tau_i' and, piecewise, the Hessian I + sum_i x_i x_i' (x) M_i. M_i acts on
 // the few classes with free duals: for free a_l and beta it is E G^-1 E' with a block G that is inverted by a 2 x 2 system in A and beta.
 #pragma once
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "../domains/band.hpp"
+#include "band.hpp"
 #include "../machine/dual_state.hpp"
 
 namespace polymargin {

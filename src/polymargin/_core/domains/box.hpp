@@ -3,7 +3,7 @@
 
 #include "../metrics/between_classes.hpp"
 #include "../metrics/identity.hpp"
-#include "row_view.hpp"
+#include "common/row_view.hpp"
 
 namespace polymargin {
 

@@ -8,13 +8,14 @@
 
 #include "../metrics/class_scales.hpp"
 #include "../metrics/identity.hpp"
-#include "row_view.hpp"
-#include "thresholds.hpp"
+#include "common/row_view.hpp"
+#include "common/thresholds.hpp"
 
 namespace polymargin {
 
 // o in row.next, 1/h in row.scratch; returns o_y, given h_y.
-inline double without_own_share(RowView& row, const ClassScales& metric, double h_target) {
+template <class Metric>
+double without_own_share(RowView& row, const Metric& metric, double h_target) {
     double total = 0.0;
     for (Size k = 0; k < row.count; ++k) {
         const double h = metric.curvature(row.classes[k]);

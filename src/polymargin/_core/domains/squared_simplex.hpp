@@ -46,14 +46,18 @@ struct SquaredSimplex {
 
     bool settled(const RowView& row) const { return row.count == 0; }
 
-    void solve(RowView& row, const ClassScales& metric) const {
+    void solve(RowView& row, const Identity& metric) const { solve_at_price(row, metric); }
+    void solve(RowView& row, const ClassScales& metric) const { solve_at_price(row, metric); }
+
+private:
+    template <class Metric>
+    static void solve_at_price(RowView& row, const Metric& metric) {
         if (!(metric.q > 0.0)) return solve_without_features(row);
         const double h_target = metric.curvature(row.y) + 0.5 / row.cost, give = 1.0 / h_target;
         const double o_target = without_own_share(row, metric, h_target);
         take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target), false);
     }
 
-private:
     // A row of zeros moves no weight: its loss is 1 whatever the machine, its dual 2u on any class.
     static void solve_without_features(RowView& row) {
         std::fill_n(row.next, row.count, 0.0);

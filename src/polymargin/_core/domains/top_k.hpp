@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "../metrics/identity.hpp"
-#include "row_view.hpp"
+#include "common/row_view.hpp"
 
 namespace polymargin {
 

@@ -6,16 +6,14 @@
 #include <utility>
 
 #include "../kernel/kernel_loop.hpp"
+#include "../loops/any_domain.hpp"
 #include "bindings.hpp"
-#include "problems.hpp"
 #include "tools.hpp"
 
 using namespace nb::literals;
 
 namespace polymargin {
 namespace {
-
-using Parameters = std::vector<double>;
 
 KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
                    Changed<double, 1>& b, double* sums, double inverse_rho) {
@@ -27,39 +25,35 @@ KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a,
     return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho};
 }
 
-std::pair<std::int64_t, double> ascend(const std::string& problem, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
+std::pair<std::int64_t, double> ascend(const std::string& domain, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
                                        Vector<Index> y, Vector<double> cost, Changed<double, 1> b, Changed<double, 1> sums,
                                        double inverse_rho, double goal, std::int64_t max_visits, std::uint64_t seed,
                                        const Parameters& parameters) {
     const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho);
     check_size(sums, data.c, "sums");
     if (K.shape(0) != data.m || K.shape(1) != data.m) throw std::invalid_argument("K must be of shape (m, m)");
-    return with_domain(problem, parameters, data.c, [&](const auto& domain) {
-        KernelLoop loop(domain, data, seed);
-        const auto done = without_gil([&](const Poll& poll) { return loop.ascend(goal, max_visits, poll); });
-        return std::pair(done.visits, done.gap);
-    });
+    const auto rows = domain_kind(domain).make(parameters, data.c)->kernel_rows(data.c);
+    KernelLoop loop(*rows, data, seed);
+    const auto done = without_gil([&](const Poll& poll) { return loop.ascend(goal, max_visits, poll); });
+    return {done.visits, done.gap};
 }
 
-double gaps(const std::string& problem, Changed<double, 2> S, Changed<double, 2> a, Vector<Index> y, Vector<double> cost,
+double gaps(const std::string& domain, Changed<double, 2> S, Changed<double, 2> a, Vector<Index> y, Vector<double> cost,
             Changed<double, 1> b, Changed<double, 1> out, const Parameters& parameters) {
     const KernelData data = data_of(nullptr, S, a, y, cost, b, nullptr, 0.0);
     check_size(out, data.m, "out");
-    return with_domain(problem, parameters, data.c, [&](const auto& domain) {
-        return without_gil([&](const Poll& poll) { return kernel_gaps(domain, data, out.data(), poll); });
-    });
+    const auto rows = domain_kind(domain).make(parameters, data.c)->kernel_rows(data.c);
+    return without_gil([&](const Poll& poll) { return rows->gaps(data, out.data(), poll); });
 }
 
 // The largest t <= 1 for which t * a_i stays in the domain of every row.
-double room(const std::string& problem, Matrix<double> a, Vector<double> cost, const Parameters& parameters) {
+double room(const std::string& domain, Matrix<double> a, Vector<double> cost, const Parameters& parameters) {
     check_size(cost, a.shape(0), "cost");
-    return with_domain(problem, parameters, a.shape(1), [&](const auto& domain) {
-        double least = 1.0;
-        for (Size i = 0; i < a.shape(0); ++i) {
-            least = std::min(least, domain.room(a.data() + i * a.shape(1), a.shape(1), cost.data()[i]));
-        }
-        return least;
-    });
+    const Size n = a.shape(0), c = a.shape(1);
+    const auto made = domain_kind(domain).make(parameters, c);
+    double least = 1.0;
+    for (Size i = 0; i < n; ++i) least = std::min(least, made->room(a.data() + i * c, c, cost.data()[i]));
+    return least;
 }
 
 // out = rows[numbers][:, columns] in single precision
@@ -87,11 +81,11 @@ void bind_gather(nb::module_& m) {
 void bind_kernel(nb::module_& m) {
     bind_gather<double>(m);
     bind_gather<float>(m);
-    m.def("kernel_ascend", &ascend, "problem"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
+    m.def("kernel_ascend", &ascend, "domain"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
           "y"_a.noconvert(), "cost"_a.noconvert(), "b"_a.noconvert(), "sums"_a.noconvert(), "inverse_rho"_a, "goal"_a,
           "max_visits"_a, "seed"_a, "parameters"_a = Parameters());
-    m.def("kernel_room", &room, "problem"_a, "a"_a.noconvert(), "cost"_a.noconvert(), "parameters"_a = Parameters());
-    m.def("kernel_gaps", &gaps, "problem"_a, "S"_a.noconvert(), "a"_a.noconvert(), "y"_a.noconvert(),
+    m.def("kernel_room", &room, "domain"_a, "a"_a.noconvert(), "cost"_a.noconvert(), "parameters"_a = Parameters());
+    m.def("kernel_gaps", &gaps, "domain"_a, "S"_a.noconvert(), "a"_a.noconvert(), "y"_a.noconvert(),
           "cost"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert(), "parameters"_a = Parameters());
 }
 

@@ -2,10 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "../domains/squared_simplex.hpp"
-#include "../loops/row_ascent.hpp"
+#include "../loops/any_domain.hpp"
 #include "bindings.hpp"
-#include "problems.hpp"
 #include "tools.hpp"
 
 using namespace nb::literals;
@@ -14,18 +12,15 @@ namespace polymargin {
 namespace {
 
 // The arrays are borrowed: the caller keeps them alive (keep_alive below).
-RowAscent* open(const std::string& problem, const RowArrays& X, Vector<Index> y, Vector<double> cost, Size n_classes,
-                bool waiting, std::uint64_t seed, std::vector<double> parameters) {
+RowAscent* open(const std::string& domain, const std::string& metric, const RowArrays& X, Vector<Index> y, Vector<double> cost,
+                Size n_classes, bool waiting, std::uint64_t seed, const Parameters& parameters) {
     check_targets(y, cost, X.n_rows(), n_classes);
     LoopSettings settings;
     settings.waiting = waiting;
     settings.seed = seed;
     const Rows rows = X.with_classes(n_classes);
-    const RowTask task{std::move(parameters), rows, y.data(), cost.data(), settings};
-    for (const auto open_family : {open_simplex_loop, open_box_loop, open_top_k_loop}) {
-        if (RowAscent* loop = open_family(problem, task)) return loop;
-    }
-    unknown_problem(problem);
+    const RowTask task{rows, y.data(), cost.data(), settings};
+    return domain_kind(domain).make(parameters, n_classes)->row_loop(metric, task).release();
 }
 
 DualState::Room room_of(const RowAscent& loop) {
@@ -37,19 +32,19 @@ ScaledDuals scaled(const RowAscent& loop, const Matrix<double>& factors) {
     return without_gil([&](const Poll& poll) { return loop.state().scaled(factors.data(), room_of(loop), poll); });
 }
 
-// One row's exact solution, for the tests: classes 0, 1, ... with scores g and duals a, the own class after them.
-template <class Domain, class Metric>
-NewVector solved_row(const Domain& domain, const Metric& metric, const Vector<double>& g, const Vector<double>& a,
-                     double g_target, double cost) {
+// One row's duals, for the tests: classes 0, 1, ... with scores g and duals a, the own class after them; H is the metric.
+NewVector solved_row(const std::string& domain, const std::string& metric, Matrix<double> H, Vector<double> g, Vector<double> a,
+                     double g_target, double cost, const Parameters& parameters) {
     const Size count = g.shape(0);
     check_size(a, count, "a");
+    check_shape(H, count + 1, count + 1, "H");
     std::vector<double> g_copy(g.data(), g.data() + count), a_copy(a.data(), a.data() + count);
     std::vector<double> next(count), scratch(count + 1);
-    std::vector<Index> classes(count), parked(count);
+    std::vector<Index> classes(count + 1), parked(count);
     for (Size k = 0; k < count; ++k) classes[k] = static_cast<Index>(k);
     RowView row{{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, false},
                 cost, static_cast<Index>(count), true, parked.data(), 0};
-    domain.solve(row, metric);
+    domain_kind(domain).make(parameters, count + 1)->solve(row, metric, H.data());
     return vector_of(next);
 }
 
@@ -82,40 +77,27 @@ void bind_rows(nb::module_& m) {
         .def("squared_norms", [](const RowAscent& self) { return vector_of(self.state().weights.squared_norms()); })
         .def("rescale",
              [](RowAscent& self, Vector<double> scales, Vector<double> squared_norms) {
-                 if (!self.state().metric.has_scales()) throw std::logic_error("this row problem has no class scales");
+                 if (!self.state().metric.has_scales()) throw std::logic_error("no class scales: the loop has another metric");
                  check_size(scales, self.state().n_classes(), "scales");
                  check_size(squared_norms, self.state().n_classes(), "squared_norms");
                  self.state().rescale(scales.data(), squared_norms.data());
              }, "scales"_a, "squared_norms"_a)
         .def("change_metric",
              [](RowAscent& self, Matrix<double> P, double t) {
-                 if (!self.state().metric.has_matrix()) throw std::logic_error("this row problem has no class metric");
+                 if (!self.state().metric.has_matrix()) throw std::logic_error("no class metric: the loop has another metric");
                  check_shape(P, self.state().n_classes(), self.state().n_classes(), "P");
                  self.state().change_metric(P.data(), t, room_of(self));
                  self.restore();
              }, "P"_a, "t"_a);
 
-    m.def("row_loop", &open, "problem"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a, "waiting"_a, "seed"_a,
-          "parameters"_a = std::vector<double>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
-    m.def("solve_row",
-          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, double q, double cost,
-             std::vector<double> parameters) {
-              return with_domain(problem, parameters, g.shape(0) + 1, [&](const auto& domain) {
-                  return solved_row(domain, Identity{q}, g, a, g_target, cost);
-              });
-          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "q"_a, "cost"_a, "parameters"_a = std::vector<double>());
-    m.def("solve_scaled_row",
-          [](const std::string& problem, Vector<double> g, Vector<double> a, double g_target, Vector<double> curvatures,
-             double target_curvature, double cost) {
-              check_size(curvatures, g.shape(0), "curvatures");
-              std::vector<double> beta(curvatures.data(), curvatures.data() + g.shape(0));
-              const bool squared = problem == "squared_crammer_singer";
-              if (!squared && problem != "scaled_crammer_singer") unknown_problem(problem);
-              beta.push_back(target_curvature - (squared ? 0.5 / cost : 0.0));  // of the metric alone
-              const ClassScales metric{beta.data(), 1.0, 0.0};
-              return squared ? solved_row(SquaredSimplex{}, metric, g, a, g_target, cost)
-                             : solved_row(Simplex{}, metric, g, a, g_target, cost);
-          }, "problem"_a, "g"_a, "a"_a, "g_target"_a, "curvatures"_a, "target_curvature"_a, "cost"_a);
+    m.def("row_loop", &open, "domain"_a, "metric"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a,
+          "waiting"_a, "seed"_a, "parameters"_a = Parameters(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+          nb::keep_alive<0, 5>());
+    m.def("solve_row", &solved_row, "domain"_a, "metric"_a, "H"_a, "g"_a, "a"_a, "g_target"_a, "cost"_a,
+          "parameters"_a = Parameters());
+    m.def("domains", &domain_names);
+    m.def("knows", [](const std::string& domain, const std::string& metric) { return domain_kind(domain).knows(metric); },
+          "domain"_a, "metric"_a);
 }
 
 }  // namespace polymargin

@@ -9,7 +9,7 @@
 
 #include "../loops/random.hpp"
 #include "../metrics/identity.hpp"
-#include "../domains/row_view.hpp"
+#include "../domains/common/row_view.hpp"
 
 namespace polymargin {
 
@@ -53,12 +53,53 @@ private:
     std::vector<double> a_, g_, next_, scratch_;
 };
 
+// What a domain does with rows of the kernel dual.
+class KernelRows {
+public:
+    virtual ~KernelRows() = default;
+
+    // Gaps of all rows at scores S + b, and the sum of their weighted losses.
+    virtual double gaps(const KernelData& data, double* out, const Poll& poll) = 0;
+
+    // Lists the rows whose gap is above `quiet`; returns the gap of all.
+    virtual double list(const KernelData& data, double quiet, std::vector<std::uint32_t>& listed, const Poll& poll) = 0;
+
+    // Sweeps over all rows.
+    virtual void solve(const KernelData& data, int n_sweeps, Random& random, const Poll& poll) = 0;
+};
+
 template <class Domain>
-class KernelBlock {
+class KernelBlock final : public KernelRows {
 public:
     KernelBlock(const Domain& domain, Size c) : domain_(domain), desk_(c) {}
 
-    void solve(const KernelData& data, int n_sweeps, Random& random, const Poll& poll) {
+    double gaps(const KernelData& data, double* out, const Poll& poll) override {
+        std::vector<double> scores(data.c);
+        double total = 0.0;
+        for (Size i = 0; i < data.m; ++i) {
+            if ((i & 63) == 0) poll();
+            for (Size k = 0; k < data.c; ++k) scores[k] = data.S[k * data.m + i] + data.b[k];
+            total += data.cost[i] * domain_.loss(scores.data(), data.c, static_cast<Size>(data.y[i]));
+            RowView row = desk_.look(data, i);
+            out[i] = domain_.assess(row, infinity).gap;
+        }
+        return total;
+    }
+
+    double list(const KernelData& data, double quiet, std::vector<std::uint32_t>& listed, const Poll& poll) override {
+        double gap = 0.0;
+        listed.clear();
+        for (Size i = 0; i < data.m; ++i) {
+            if ((i & 63) == 0) poll();
+            RowView row = desk_.look(data, i);
+            const Assessment seen = domain_.assess(row, infinity);
+            gap += seen.gap;
+            if (seen.violation > 0.0 && seen.gap > quiet) listed.push_back(static_cast<std::uint32_t>(i));
+        }
+        return gap;
+    }
+
+    void solve(const KernelData& data, int n_sweeps, Random& random, const Poll& poll) override {
         data_ = data;
         order_.resize(data.m);
         for (Size i = 0; i < data.m; ++i) order_[i] = static_cast<std::uint32_t>(i);

@@ -28,11 +28,10 @@ struct KernelProgress {
     std::int64_t visits = 0;
 };
 
-template <class Domain>
 class KernelLoop {
 public:
-    KernelLoop(const Domain& domain, const KernelData& data, std::uint64_t seed)
-        : domain_(domain), data_(data), random_(seed), desk_(data.c), block_(domain, data.c), steps_(data.c) {}
+    KernelLoop(KernelRows& rows, const KernelData& data, std::uint64_t seed)
+        : rows_(rows), data_(data), random_(seed), steps_(data.c) {}
 
     // Rounds until the gap of the working set and its imbalance are at most `goal`, until `max_visits` rows have been visited
     // (a block's sweeps are one visit of its rows: carrying their steps to all rows is what costs), or until the caller
@@ -42,7 +41,7 @@ public:
         const auto looking = static_cast<std::int64_t>(1 + data_.c / 4);  // visits that cost as much as a look at all rows
         double quiet = 0.0;
         for (int round = 0; round < most_rounds_ && progress.visits < max_visits; ++round) {
-            progress.gap = list_rows(quiet, poll);
+            progress.gap = rows_.list(data_, quiet, listed_, poll);
             quiet = skip_below_ * progress.gap / static_cast<double>(data_.m);
             const double imbalance = this->imbalance();
             if (progress.gap + imbalance <= goal) break;
@@ -70,20 +69,6 @@ private:
         float value;
     };
 
-    // Lists the rows to move; returns the gap of all.
-    double list_rows(double quiet, const Poll& poll) {
-        double gap = 0.0;
-        listed_.clear();
-        for (Size i = 0; i < data_.m; ++i) {
-            if ((i & 63) == 0) poll();
-            RowView row = desk_.look(data_, i);
-            const Assessment seen = domain_.assess(row, infinity);
-            gap += seen.gap;
-            if (seen.violation > 0.0 && seen.gap > quiet) listed_.push_back(static_cast<std::uint32_t>(i));
-        }
-        return gap;
-    }
-
     void solve_block(std::uint32_t* rows, Size n, const Poll& poll) {
         const Size c = data_.c;
         std::sort(rows, rows + n);
@@ -103,7 +88,7 @@ private:
         }
         const KernelData inner{n, c, K_.data(), S_.data(), a_.data(), y_.data(), cost_.data(), data_.b, data_.sums,
                                data_.inverse_rho};
-        block_.solve(inner, sweeps_, random_, poll);
+        rows_.solve(inner, sweeps_, random_, poll);
         collect_steps(rows, n);
         carry(poll);
     }
@@ -169,11 +154,9 @@ private:
         for (Size k = 0; k < data_.c; ++k) data_.b[k] += data_.inverse_rho * data_.sums[k];
     }
 
-    const Domain domain_;
+    KernelRows& rows_;
     KernelData data_;
     Random random_;
-    RowDesk desk_;
-    KernelBlock<Domain> block_;
     std::vector<std::vector<Step>> steps_;  // by class
     std::vector<std::uint32_t> listed_;
 
@@ -182,21 +165,5 @@ private:
     std::vector<double> S_, a_, cost_;
     std::vector<Index> y_;
 };
-
-// Gaps of all rows at scores S + b, and the sum of their weighted losses.
-template <class Domain>
-double kernel_gaps(const Domain& domain, const KernelData& data, double* gaps, const Poll& poll) {
-    RowDesk desk(data.c);
-    std::vector<double> scores(data.c);
-    double total = 0.0;
-    for (Size i = 0; i < data.m; ++i) {
-        if ((i & 63) == 0) poll();
-        for (Size k = 0; k < data.c; ++k) scores[k] = data.S[k * data.m + i] + data.b[k];
-        total += data.cost[i] * domain.loss(scores.data(), data.c, static_cast<Size>(data.y[i]));
-        RowView row = desk.look(data, i);
-        gaps[i] = domain.assess(row, infinity).gap;
-    }
-    return total;
-}
 
 }  // namespace polymargin

@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "../domains/row_view.hpp"
+#include "../domains/common/row_view.hpp"
 #include "../machine/duals.hpp"
 
 namespace polymargin {
 
 class Desk {
 public:
-    explicit Desk(Size n_classes)
-        : c_(n_classes), classes_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2), every_(padded(c_)) {}
+    explicit Desk(Size n_classes);
 
     // An empty list. (Filled in place: a copy would wait for what has just been stored.)
     void begin(RowList& row) {
@@ -55,18 +54,7 @@ public:
     // tie, and n times c duals would come into being only to vanish again. Still an ascent step; the row goes on looking at
     // every class. `fewest` classes are kept beside the non-zero duals.
     void narrow(RowList& row, Size fewest) {
-        if (row.count <= widest_) return;
-        order_.resize(row.count);
-        for (Size k = 0; k < row.count; ++k) order_[k] = k;
-        const auto first_zero = std::partition(order_.begin(), order_.end(), [&](Size k) { return row.a[k] > 0.0; });
-        const auto nonzero = static_cast<Size>(first_zero - order_.begin());
-        const Size kept = std::min(row.count, nonzero + std::max(widest_ / 2, fewest));
-        std::nth_element(first_zero, order_.begin() + static_cast<std::ptrdiff_t>(kept), order_.end(),
-                         [&](Size k, Size l) { return row.g[k] != row.g[l] ? row.g[k] > row.g[l] : k < l; });
-        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(kept));
-        for (Size k = 0; k < kept; ++k) row.keep(k, order_[k]);
-        row.count = kept;
-        row.narrowed = true;
+        if (row.count > widest_) keep_most_violated(row, fewest);
     }
 
     // Writes the list back, and behind it the parked classes, whose duals are all `parked_at`. A row looks at every class
@@ -89,6 +77,7 @@ public:
 private:
     static constexpr Size widest_ = 64;  // classes a row moves at a time
 
+    void keep_most_violated(RowList& row, Size fewest);
     Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
 
     Size c_;

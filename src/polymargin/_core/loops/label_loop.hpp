@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../domains/label_box.hpp"
+#include "label_box.hpp"
 #include "../machine/weights.hpp"
 #include "../rows/chunks.hpp"
 #include "schedule.hpp"

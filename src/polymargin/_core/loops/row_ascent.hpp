@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "../machine/dual_state.hpp"
@@ -10,20 +9,27 @@
 
 namespace polymargin {
 
+// What a loop is opened with. The arrays are borrowed.
+struct RowTask {
+    const Rows& rows;
+    const Index* y;
+    const double* cost;
+    LoopSettings settings;
+};
+
 class RowAscent {
 public:
-    RowAscent(const Rows& rows, const Index* y, const double* cost, const LoopSettings& settings)
-        : state_(rows, y, cost), schedule_(rows.n_rows(), rows.bytes(), settings) {}
-    virtual ~RowAscent() = default;
+    explicit RowAscent(const RowTask& task);
+    virtual ~RowAscent();
 
     // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
     virtual void ascend(std::int64_t max_visits, double tol, const Poll& poll) = 0;
 
-    // sum_i u_i loss_i at the current scores
-    virtual double loss(int n_threads, const Poll& poll) const = 0;
-
     // The largest t <= 1 for which t * a stays in the domain.
     virtual double room(const double* a, Size count, double cost) const = 0;
+
+    // sum_i u_i loss_i at the current scores
+    double loss(int n_threads, const Poll& poll) const;
 
     // Every row looks at every class again.
     void restore() {
@@ -46,22 +52,10 @@ public:
     const Progress& progress() const { return schedule_.progress(); }
 
 protected:
+    virtual double loss_of(const double* scores, Size y) const = 0;
+
     DualState state_;
     Schedule schedule_;
 };
-
-// What a loop is opened with. The arrays are borrowed.
-struct RowTask {
-    std::vector<double> parameters;  // of the domain
-    const Rows& rows;
-    const Index* y;
-    const double* cost;
-    LoopSettings settings;
-};
-
-// The loop of a row problem, or null if it is another family's.
-RowAscent* open_simplex_loop(const std::string& problem, const RowTask& task);  // simplex_loops.cpp
-RowAscent* open_box_loop(const std::string& problem, const RowTask& task);      // box_loops.cpp
-RowAscent* open_top_k_loop(const std::string& problem, const RowTask& task);    // top_k_loops.cpp
 
 }  // namespace polymargin

@@ -1,5 +1,5 @@
-// Dual block-coordinate ascent over rows x domain x metric: one row of duals at a time, solved exactly (domains/, metrics/).
-// What makes it fast:
+// Dual block-coordinate ascent over rows x domain x metric: one row of duals at a time, solved exactly if its domain knows the
+// metric (domains/, metrics/). What makes it fast:
 //   - classes that cannot matter leave a row's list, rows without a list rest (Keerthi et al. 2008; LIBLINEAR);
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (face_step.hpp).
@@ -9,10 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "../metrics/between_classes.hpp"
-#include "../metrics/class_scales.hpp"
-#include "../metrics/identity.hpp"
-#include "../rows/chunks.hpp"
+#include "../domains/common/solve_in.hpp"
 #include "desk.hpp"
 #include "face_step.hpp"
 #include "row_ascent.hpp"
@@ -22,9 +19,10 @@ namespace polymargin {
 template <class Domain, class Metric>
 class RowLoop final : public RowAscent {
 public:
-    RowLoop(const Domain& domain, const Rows& rows, const Index* y, const double* cost, const LoopSettings& settings)
-        : RowAscent(rows, y, cost, settings), domain_(domain), settings_(settings), face_(domain_, state_), c_(rows.n_classes()),
-          reads_ahead_(Metric::between_classes && !rows.is_sparse()), desk_(c_), moved_(c_ + 1), parked_(c_ + 1), steps_(c_ + 1) {
+    RowLoop(const Domain& domain, const RowTask& task)
+        : RowAscent(task), domain_(domain), settings_(task.settings), face_(domain_, state_), c_(task.rows.n_classes()),
+          reads_ahead_(Metric::between_classes && !task.rows.is_sparse()), desk_(c_), moved_(c_ + 1), parked_(c_ + 1),
+          steps_(c_ + 1) {
         if (Metric::has_scales) state_.metric.scales.assign(c_, 1.0);
         if (Metric::between_classes) {
             state_.metric.P.assign(c_ * c_, 0.0);
@@ -46,24 +44,17 @@ public:
         }
     }
 
-    double loss(int n_threads, const Poll& poll) const override {
-        return sum_over_rows(
-            state_.n_rows(), n_threads, poll, 0.0, [&] { return std::vector<double>(padded(c_)); },
-            [&](Size i, std::vector<double>& scores) {
-                state_.weights.all_scores(i, scores.data());
-                return state_.cost[i] * domain_.loss(scores.data(), c_, static_cast<Size>(state_.y[i]));
-            });
-    }
-
     double room(const double* a, Size count, double cost) const override { return domain_.room(a, count, cost); }
 
 private:
+    double loss_of(const double* scores, Size y) const override { return domain_.loss(scores, c_, y); }
+
     // a metric between the classes moves too often for faces; see solvers/newton/active_set.py
     static constexpr bool has_faces = Domain::has_faces && !Metric::between_classes;
     struct NoFaces {
         NoFaces(const Domain&, DualState&) {}
     };
-    using Faces = std::conditional_t<has_faces, FaceStep<Domain, Metric>, NoFaces>;
+    using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
     void try_face_step(const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
@@ -99,7 +90,7 @@ private:
         if (seen.violation > 0.0) {
             const Metric metric = metric_of(i);
             desk_.narrow(row, domain_.fewest());
-            domain_.solve(row, metric);
+            solve_in(metric, domain_, row);
             move(i, row, metric);
         }
         desk_.store(state_.duals, i, row, row.parked_classes, row.n_parked, row.cost);
@@ -204,11 +195,5 @@ private:
     std::vector<Index> moved_, parked_;
     std::vector<double> steps_;
 };
-
-template <class Domain, class Metric>
-RowAscent* open(const RowTask& task) {
-    const Domain domain = make_domain<Domain>(task.parameters, task.rows.n_classes());
-    return new RowLoop<Domain, Metric>(domain, task.rows, task.y, task.cost, task.settings);
-}
 
 }  // namespace polymargin

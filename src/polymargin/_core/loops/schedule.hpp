@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../domains/row_view.hpp"
+#include "../domains/common/row_view.hpp"
 #include "random.hpp"
 
 namespace polymargin {

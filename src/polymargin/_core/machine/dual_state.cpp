@@ -13,6 +13,8 @@ DualState::DualState(Rows the_rows, const Index* targets, const double* costs)
     for (Size i = 0; i < n_rows(); ++i) q[i] = rows.squared_norm(i);
 }
 
+DualState::~DualState() = default;
+
 void DualState::start_intercept(const double* means, double inverse_rho) {
     intercept.start(rows, means, inverse_rho);
     for (Size i = 0; i < n_rows(); ++i) q[i] = intercept.curvature(i, q[i]);
@@ -92,7 +94,8 @@ void DualState::change_metric(const double* P, double t, const Room& room) {
     for (Size i = 0; i < n_rows(); ++i) {
         const auto& slot = duals.slot(i);
         double* a = duals.values(slot);
-        for (Index k = 0; k < slot.count; ++k) a[k] = std::min(t * a[k], cost[i]);
+        const double most = squared ? infinity : cost[i];
+        for (Index k = 0; k < slot.count; ++k) a[k] = std::min(t * a[k], most);
     }
     metric.P.assign(P, P + c * c);
     refresh_dual();

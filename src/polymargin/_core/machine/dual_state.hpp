@@ -45,6 +45,7 @@ struct DualState {
     DualState(Rows the_rows, const Index* targets, const double* costs);
     DualState(const DualState&) = delete;  // `weights` refers to `rows` and `intercept`
     DualState& operator=(const DualState&) = delete;
+    ~DualState();
 
     Size n_rows() const { return rows.n_rows(); }
     Size n_classes() const { return rows.n_classes(); }

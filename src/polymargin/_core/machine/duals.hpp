@@ -81,16 +81,7 @@ public:
 
     // Makes room for `count` entries in row i and forgets the old ones.
     void reserve(Size i, Size count) {
-        Slot& s = slots_[i];
-        if (count <= static_cast<Size>(s.capacity)) return;
-        waste_ += static_cast<Size>(s.capacity);
-        s.count = s.active = 0;
-        if (waste_ > labels_.size() / 2) compact();
-        const Size capacity = count + count / 2;  // slack, so that a growing row does not move every time
-        s.start = labels_.size();
-        s.capacity = static_cast<Index>(capacity);
-        labels_.resize(s.start + capacity);
-        values_.resize(s.start + capacity);
+        if (count > static_cast<Size>(slots_[i].capacity)) move_to_end(slots_[i], count);
     }
 
     // Row i looks at every class again; zero entries are dropped.
@@ -107,27 +98,10 @@ public:
         s.every = s.target_active = true;
     }
 
-    // Moves all rows together; capacities shrink to the entries in use.
-    void compact() {
-        Size live = 0;
-        for (const Slot& s : slots_) live += static_cast<Size>(s.count);
-        Labels labels = labels_;
-        std::vector<double> values(live);
-        Size at = 0;
-        for (Slot& s : slots_) {
-            for (Index k = 0; k < s.count; ++k) labels.set(at + static_cast<Size>(k), label(s, k));
-            std::copy_n(values_.data() + s.start, s.count, values.data() + at);
-            s.start = at;
-            s.capacity = s.count;
-            at += static_cast<Size>(s.count);
-        }
-        labels.resize(live);
-        labels_ = std::move(labels);
-        values_.swap(values);
-        waste_ = 0;
-    }
-
 private:
+    void move_to_end(Slot& s, Size count);
+    void compact();  // moves all rows together; capacities shrink to the entries in use
+
     std::vector<Slot> slots_;
     Labels labels_;
     std::vector<double> values_;

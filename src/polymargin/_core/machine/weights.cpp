@@ -1,4 +1,4 @@
-// What a machine in the making is asked between epochs.
+// What a machine in the making is asked.
 #include "weights.hpp"
 
 namespace polymargin {
@@ -24,6 +24,34 @@ void MachineMetric::apply(const double* v, Size c, double* out) const {
 Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetric& metric)
     : rows_(rows), intercept_(intercept), metric_(metric), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
       means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0), every_(padded(rows.n_classes())) {}
+
+void Weights::all_scores(Size i, double* out) const {
+    rows_.all_scores(V_.data(), i, out);
+    if (metric_.has_matrix()) {
+        std::vector<double> inner(out, out + sums_.size());
+        return all_metric_scores(i, inner.data(), out);
+    }
+    if (metric_.has_scales()) {
+        for (Size k = 0; k < sums_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
+        return;
+    }
+    if (!intercept_.on) return;
+    for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
+}
+
+void Weights::scores(Size i, const Index* classes, Size count, double* out, double* every) const {
+    if (metric_.has_matrix()) {
+        rows_.all_scores(V_.data(), i, every);
+        return metric_scores(i, classes, count, every, out);
+    }
+    rows_.scores(V_.data(), i, classes, count, out, every);
+    if (metric_.has_scales()) {
+        for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
+        return;
+    }
+    if (!intercept_.on) return;
+    for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
+}
 
 void Weights::clear() {
     V_.clear();

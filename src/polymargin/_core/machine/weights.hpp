@@ -88,36 +88,12 @@ public:
     std::vector<double> pulls_of_sums() const;       // what one unit of 1/rho adds to the offsets: s, with a matrix P s
 
     // `out` has room for the padded number of classes.
-    void all_scores(Size i, double* out) const {
-        rows_.all_scores(V_.data(), i, out);
-        if (metric_.has_matrix()) {
-            std::vector<double> inner(out, out + sums_.size());
-            return all_metric_scores(i, inner.data(), out);
-        }
-        if (metric_.has_scales()) {
-            for (Size k = 0; k < sums_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
-            return;
-        }
-        if (!intercept_.on) return;
-        for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
-    }
+    void all_scores(Size i, double* out) const;
 
     void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, every_.data()); }
 
     // for threads: `every` is room for the padded number of classes
-    void scores(Size i, const Index* classes, Size count, double* out, double* every) const {
-        if (metric_.has_matrix()) {
-            rows_.all_scores(V_.data(), i, every);
-            return metric_scores(i, classes, count, every, out);
-        }
-        rows_.scores(V_.data(), i, classes, count, out, every);
-        if (metric_.has_scales()) {
-            for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
-            return;
-        }
-        if (!intercept_.on) return;
-        for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
-    }
+    void scores(Size i, const Index* classes, Size count, double* out, double* every) const;
 
     // x_i . v_k and x_j . v_k of all classes at once: the vectors are read from the caches half as often
     void inner_products(Size i, Size j, double* of_i, double* of_j) const {

@@ -6,9 +6,12 @@
 namespace polymargin {
 
 struct Identity {
+    static constexpr const char* name = "identity";
     static constexpr bool has_scales = false, between_classes = false;
 
     double q;
+
+    double curvature(Index /*k*/) const { return q; }
 
     // of a step `steps` on `classes`, the own class last, in the metric
     double square(const Index* /*classes*/, const double* steps, Size count) const {

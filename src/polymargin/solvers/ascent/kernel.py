@@ -27,6 +27,7 @@ from polymargin.certificate import Certificate, Ledger
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
+from polymargin.solvers.ascent.loops import domain_of
 from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, signed
 from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
@@ -91,8 +92,8 @@ class _State:
 
     def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: Start | None):
         n, c = problem.n_rows, problem.n_classes
-        self.name = str(problem.loss.row_problem)
-        assert problem.loss.domain is not None  # else there were no row problem
+        self.name = domain_of(problem)
+        assert problem.loss.domain is not None  # else it had no name
         self.domain, self.parameters = problem.loss.domain, problem.loss.row_parameters
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
         self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,37 +25,40 @@ def native_rows(X: Any) -> native.Rows:
     return native.Rows(X.data[stored], indices, starts, X.shape[1])
 
 
+def domain_of(problem: Problem, squares: bool = False) -> str:
+    """The core's name of the domain of the loss, whose loops solve it; with `squares` that of a squared loss too."""
+    loss = problem.loss
+    if loss.row_problem is None or (loss.squared and not squares):
+        kind = "a loss" if squares else "a loss that is not squared,"
+        raise TypeError(f"this dual ascent needs {kind} whose domain is one of {native.domains()}; got '{loss.name}'")
+    return loss.row_problem
+
+
 def open_loop(problem: Problem, seed: int) -> native.RowLoop:
-    """The native loop for this problem's storage and loss."""
-    if problem.loss.row_problem is None or not problem.penalty.identity_hessian:
-        raise TypeError(
-            f"dual ascent needs a loss with a row sub-problem and the penalty 1/2 |W|^2; got the loss "
-            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
-        )
-    return native_loop(problem.loss.row_problem, problem.X, problem, seed, parameters=problem.loss.row_parameters)
-
-
-def native_loop(
-    name: str, X: Any, problem: Problem, seed: int, waiting: bool = False, parameters: Sequence[float] = ()
-) -> native.RowLoop:
-    """The native loop of a row problem, with its domain's parameters, on rows X with the targets and costs of `problem`.
-
-    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
-    """
-    waiting = waiting or sparse.issparse(X)
-    return native.row_loop(
-        name, native_rows(X), problem.y, problem.cost, problem.n_classes, waiting, seed, [float(p) for p in parameters]
-    )
+    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2."""
+    name = domain_of(problem)
+    if not problem.penalty.identity_hessian:
+        raise TypeError(f"dual ascent without a metric needs the penalty 1/2 |W|^2; got '{problem.penalty.name}'")
+    return native_loop(name, "identity", problem.X, problem, seed)
 
 
 def open_scaled_loop(problem: Problem, seed: int) -> native.RowLoop:
-    name = problem.loss.scaled_row_problem
-    if name is None or problem.penalty.class_scales is None:
-        raise TypeError(
-            f"class-weighted ascent needs a loss with a scaled row sub-problem and a penalty with scales; got the loss "
-            f"'{problem.loss.name}' with the penalty '{problem.penalty.name}'"
-        )
-    return native_loop(name, problem.X, problem, seed)
+    """The same for a penalty with class scales."""
+    name = domain_of(problem, squares=True)
+    if problem.penalty.class_scales is None:
+        raise TypeError(f"class-weighted ascent needs a penalty with class scales; got '{problem.penalty.name}'")
+    return native_loop(name, "class_scales", problem.X, problem, seed)
+
+
+def native_loop(domain: str, metric: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> native.RowLoop:
+    """The native loop of a domain, with the parameters of the loss, in a metric, on rows X with the targets of `problem`.
+
+    With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
+    """
+    waiting, parameters = waiting or sparse.issparse(X), problem.loss.row_parameters
+    return native.row_loop(
+        domain, metric, native_rows(X), problem.y, problem.cost, problem.n_classes, waiting, seed, parameters
+    )
 
 
 def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> native.BandLoop:

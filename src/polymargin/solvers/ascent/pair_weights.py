@@ -113,7 +113,7 @@ class _PairAscent(Proof):
     def _loop(self, **settings: int) -> Any:
         """A new loop, with its moves."""
         design, problem = self._now.design, self._now.problem
-        loop = native_loop("metric_weston_watkins", design.X, problem, self._seed, waiting=True)
+        loop = native_loop("box", "between_classes", design.X, problem, self._seed, waiting=True)
         self._weights = PairWeights(loop, self._penalty, self._metric, **settings)
         self._moves: list[Move] = [self._weights]
         self._intercept: FreeIntercept | None = None

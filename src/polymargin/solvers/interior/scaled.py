@@ -14,7 +14,7 @@ from scipy import sparse
 from polymargin.certificate import Ledger
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problem import Problem
-from polymargin.solvers.bounds import Ray, balanced_duals, room_of_sums, signed
+from polymargin.solvers.bounds import Ray, balanced_duals, signed
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.progress import Anderson
 from polymargin.solvers.types import Machine, Solution, sparse_duals
@@ -60,11 +60,11 @@ def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
     if problem.fit_intercept:
         a = balanced_duals(a, y)
     sums = a.sum(axis=1)
-    hinge = problem.loss.row_problem is not None  # no squared loss: the duals of a row add up to its cost at most
+    squared = problem.loss.squared  # then nothing bounds the duals
     tau = signed(a, y)
     Z = np.asarray(problem.X.T @ tau, dtype=np.float64)
     if problem.fit_intercept and not sparse.issparse(problem.X):
         Z = (problem.X - problem.X.mean(axis=0, dtype=np.float64)).T @ tau
-    quadratic = problem.penalty.conjugate(Z) + (0.0 if hinge else float((sums**2 / (4.0 * cost)).sum()))
-    ray = Ray(float(sums.sum()), quadratic, room_of_sums(sums, cost) if hinge else 1.0)
+    quadratic = problem.penalty.conjugate(Z) + (float((sums**2 / (4.0 * cost)).sum()) if squared else 0.0)
+    ray = Ray(float(sums.sum()), quadratic, 1.0 if squared else problem.row_domains.room(a))
     return ray.best * a, ray.value

@@ -6,31 +6,32 @@
 //
 // with scores s that leave out the row's own contribution and the row's block H of the metric (metrics/). (The margin 1 is
 // taken from the own class, not added to the others: their differences must survive when scores are many orders below 1.)
-// The machines differ in the domain of a. A domain is a small value with
+// The machines differ in the domain of a. A domain is a small value, the class TopK of the header domains/top_k.hpp for instance,
+// with
 //
 //   loss      sup over the domain of <a, margins> per unit of cost, at given scores
 //   assess    the row's duality gap and largest violation; drops classes that cannot matter from the list
 //   settled   nothing is left in the list that could move
-//   solve     the row's duals, solved for exactly in a metric
+//   solve     the row's duals, solved for exactly in a metric: in the identity, and in others that it knows (solve_in.hpp)
 //   room      the largest t <= 1 for which t * a stays in the domain
 //   squared   the loss is squared: (sum_l a_l)^2 / (4 u) is added to the dual's quadratic
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
 //   has_faces, is_free, is_closed, project      what a face step needs (face_step.hpp); optional
+//
+// and a constructor from parameters and the number of classes if it has any. Python opens it by the name of its header; loops in
+// all metrics, on kernels, and what the tests ask are made of it by themselves (loops/domain_of.hpp).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <type_traits>
-#include <vector>
 
-#include "../rows/basics.hpp"
+#include "../../rows/basics.hpp"
 
 namespace polymargin {
 
 // Entries [0, count) are the classes the row looks at, with their duals and scores; scores include the row's own contribution.
 struct RowList {
-    Index* classes;
+    Index* classes;   // room for one more
     double* a;
     double* g;
     double* next;     // solve() writes the new duals here
@@ -73,16 +74,5 @@ struct RowView : RowList {
 struct Assessment {
     double gap, violation;
 };
-
-// A domain with parameters takes them and the number of classes; others have none.
-template <class Domain>
-Domain make_domain(const std::vector<double>& parameters, Size n_classes) {
-    if constexpr (std::is_constructible_v<Domain, const std::vector<double>&, Size>) {
-        return Domain(parameters, n_classes);
-    } else {
-        if (!parameters.empty()) throw std::invalid_argument("this row problem has no parameters");
-        return Domain{};
-    }
-}
 
 }  // namespace polymargin

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "row_view.hpp"
+#include "../domains/common/row_view.hpp"
 
 namespace polymargin {
 
