@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from polymargin._core import native
 from polymargin.label_problem import LabelProblem
 from polymargin.problem import Problem
 from polymargin.solvers.rows import centre_and_spread
+
+LoopOfRows: TypeAlias = native.RowLoop | native.BandLoop  # with the duals of rows and classes
 
 
 def native_rows(X: Any) -> native.Rows:

@@ -7,14 +7,16 @@ iteration, as they depend on each other, and Anderson's extrapolation shortens i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.penalties import Penalty
 from polymargin.penalties.block_norm import half_square
 from polymargin.penalties.capabilities import ClassScaling
+from polymargin.solvers.ascent.loops import LoopOfRows
 from polymargin.solvers.progress import Anderson
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class FixedPoint:
 class FreeIntercept(Move):
     """The proximal-point iteration on b: the centre of ``(rho/2) |b - centre|^2`` moves to b."""
 
-    def __init__(self, loop: Any, means: Array, mean_square: float, scale: float = 1.0, least: float = 0.0):
+    def __init__(self, loop: LoopOfRows, means: Array, mean_square: float, scale: float = 1.0, least: float = 0.0):
         """With the rows' means and mean squared distance from them (``centre_and_spread``).
 
         A constant 1/rho of a part of that, times the `scale` of the class vectors, keeps the row sub-problems well
@@ -100,7 +102,7 @@ class FreeIntercept(Move):
 class LabelOffsets(Move):
     """The same for One versus None, whose loop knows its next centre."""
 
-    def __init__(self, loop: Any):
+    def __init__(self, loop: native.LabelLoop):
         self._loop = loop
 
     def step(self, tol: float) -> tuple[Array, Array]:
@@ -114,7 +116,7 @@ class LabelOffsets(Move):
 class ClassScales(Move):
     """Class scales beta of a block norm (``row_ascent.py``): log beta follows the lengths of the class vectors."""
 
-    def __init__(self, loop: Any, scaling: ClassScaling, scales: Array):
+    def __init__(self, loop: native.RowLoop, scaling: ClassScaling, scales: Array):
         self._loop, self._scaling, self._drift = loop, scaling, 0.0
         self.scales, self.squares = scaling.normalised(scales), np.zeros(len(scales))  # of the norms |z_k|
         loop.rescale(self.scales, self.squares)
@@ -151,7 +153,7 @@ class ClassScales(Move):
 class PairWeights(Move):
     """Weights Q of pairs of classes (``pair_weights.py``): log Q follows the distances between the class vectors."""
 
-    def __init__(self, loop: Any, penalty: Penalty, metric: PairMetric, first: int = _FIRST_MOVES):
+    def __init__(self, loop: native.RowLoop, penalty: Penalty, metric: PairMetric, first: int = _FIRST_MOVES):
         self._loop, self._penalty, self._metric = loop, penalty, metric
         self._first = first  # moves that are always made, before they may rest
         self._price: float | None = None

@@ -19,11 +19,10 @@ the fit (``newton/active_set.py``).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.penalties.capabilities import PairPowers
 from polymargin.penalties.pairwise import pair_indices
@@ -110,7 +109,7 @@ class _PairAscent(Proof):
         self._quiet, self._settled, self._next_newton, self._gap_of_newton = 0, False, _FIRST_NEWTON, np.inf
         self._stall = Stall(_PATIENCE, 0.5, share=0.5)
 
-    def _loop(self, **settings: int) -> Any:
+    def _loop(self, **settings: int) -> native.RowLoop:
         """A new loop, with its moves."""
         design, problem = self._now.design, self._now.problem
         loop = native_loop("box", "between_classes", design.X, problem, self._seed, waiting=True)

@@ -59,12 +59,15 @@ def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
     y, cost = problem.y, problem.cost
     if problem.fit_intercept:
         a = balanced_duals(a, y)
-    sums = a.sum(axis=1)
     squared = problem.loss.squared  # then nothing bounds the duals
+    room = 1.0 if squared else problem.row_domains.room(a)
+    if room == 0.0:  # a cone: no multiple of these duals lies in it
+        a, room = problem.row_domains.repaired(a), 1.0
+    sums = a.sum(axis=1)
     tau = signed(a, y)
     Z = np.asarray(problem.X.T @ tau, dtype=np.float64)
     if problem.fit_intercept and not sparse.issparse(problem.X):
         Z = (problem.X - problem.X.mean(axis=0, dtype=np.float64)).T @ tau
     quadratic = problem.penalty.conjugate(Z) + (float((sums**2 / (4.0 * cost)).sum()) if squared else 0.0)
-    ray = Ray(float(sums.sum()), quadratic, 1.0 if squared else problem.row_domains.room(a))
+    ray = Ray(float(sums.sum()), quadratic, room)
     return ray.best * a, ray.value
