@@ -310,8 +310,8 @@ def test_slope_and_biases_are_found():
 
 
 def test_biases_that_do_not_pay_are_not_taken():
-    S, y = scores_of(100, 6, 2.0, 0.0, seed=3)
-    outcomes = ClassOutcomes(y, np.ones(100), 6)
+    S, y = scores_of(600, 6, 2.0, 0.0, seed=3)
+    outcomes = ClassOutcomes(y, np.ones(600), 6)
     assert not fit_scaling(S, outcomes).biases.any()
     assert with_biases(S, outcomes, newton(S, outcomes, outcomes.bases()[0])).biases.any()
 
