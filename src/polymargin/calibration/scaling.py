@@ -35,6 +35,7 @@ _STEPS = 100  # of Newton's method; ten are usual
 _ENOUGH = 1e-5  # relative decrease promised by a step that is not worth it
 _FIRST = 500  # rows that find the slope to start from
 _PARTS = 3  # of the rows, to choose what pays
+_ROWS_A_BIAS = 50  # of each class, on average: fewer learn the offsets of a fold's machine by heart
 _MOST_WORK = 2e9  # n c^2 up to which biases, and
 _MOST_MIXING = 5e6  # up to which mixing is considered, with
 _ROWS_TO_MIX = 1500, 10  # rows at least, and for each entry of D
@@ -123,7 +124,7 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
 
 def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
     """What may be fitted beside the slope, as far as rows and time allow."""
-    found: list[Fit] = [with_biases] if n * c**2 <= _MOST_WORK else []
+    found: list[Fit] = [with_biases] if n * c**2 <= _MOST_WORK and n >= _ROWS_A_BIAS * c else []
     fewest, an_entry = _ROWS_TO_MIX
     mixes = outcomes.mixes and c > 2 and n * c**2 <= _MOST_MIXING and n >= max(fewest, an_entry * c**2)
     return [*found, with_mixing] if mixes else found
