@@ -435,6 +435,21 @@ def predictions_are_classes(trial: Trial) -> Iterator[str]:
         yield f"scores of shape {scores.shape}, wanted {wanted}; finite: {bool(np.isfinite(scores).all())}"
 
 
+def probabilities_are_such(trial: Trial) -> Iterator[str]:
+    """Between 0 and 1, those of classes with a sum of 1, their logarithms finite."""
+    est = trial.est
+    if not est.probability:
+        return
+    P, log_P = est.predict_proba(trial.case.X), est.predict_log_proba(trial.case.X)
+    if not (np.isfinite(P).all() and np.isfinite(log_P).all() and P.min() >= 0.0 and P.max() <= 1.0 + 1e-6):
+        yield f"probabilities from {P.min():.3g} to {P.max():.3g}, logarithms from {log_P.min():.3g} to {log_P.max():.3g}"
+    off = np.abs(P.sum(axis=1) - 1.0).max()
+    if trial.targets.y is not None and not off <= 1e-5:
+        yield f"probabilities of a row add up to 1 beside {off:.3g}"
+    if not np.allclose(np.exp(log_P), P, rtol=1e-4, atol=1e-6):
+        yield "logarithms of probabilities are those of others"
+
+
 def scores_are_those_of_the_arrays(trial: Trial) -> Iterator[str]:
     """`decision_function` is what the arrays say, to the rounding of their precision."""
     est = trial.est
@@ -513,6 +528,7 @@ INVARIANTS: list[Invariant] = [
     zero_is_not_better,
     predictions_are_classes,
     scores_are_those_of_the_arrays,
+    probabilities_are_such,
     gamma_is_the_one_asked_for,
     fits_are_repeatable,
     survives_a_file,

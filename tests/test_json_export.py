@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from registry import all_estimators
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -41,7 +42,7 @@ def assert_same(model, rows):
 def test_every_machine_with_many_classes_and_two(machine):
     document = assert_same(machine(tol=1e-3).fit(X, y), X)
     assert document["machine"] == machine.__name__
-    assert document["label_cut"] is document["softmax"] is document["missing"] is None
+    assert document["label_cut"] is document["probabilities"] is document["missing"] is None
     assert_same(machine(tol=1e-3).fit(X, IRIS.target == 1), X)
 
 
@@ -73,10 +74,13 @@ def test_labels_probabilities_and_names():
     assert document["classes"] == [0, 1, 2]
     named = OneVsNoneSVC().fit(X, pd.DataFrame(Y, columns=["long", "wide", "high"]))
     assert json.loads(to_json(named))["classes"] == ["long", "wide", "high"]
-    smooth = make_pipeline(StandardScaler(), M3SVC(loss="softmax")).fit(IRIS.data, y)
-    document, scores = scored(to_json(smooth), X)
-    scaled = np.exp(scores / document["softmax"]["temperature"] + document["softmax"]["biases"])
-    np.testing.assert_allclose(scaled / scaled.sum(axis=1, keepdims=True), smooth.predict_proba(IRIS.data), atol=1e-12)
+    for machine in (M3SVC(loss="softmax"), CrammerSingerSVC(probability=True)):
+        likely = make_pipeline(StandardScaler(), machine).fit(IRIS.data, y)
+        document, scores = scored(to_json(likely), X)
+        how = document["probabilities"]
+        assert how["of"] == "classes" and how["mixing"] is None
+        P = softmax(how["slope"] * scores + how["biases"], axis=1)
+        np.testing.assert_allclose((1 - how["lapse"]) * P + how["lapse"] / 3, likely.predict_proba(IRIS.data), atol=1e-12)
     assert document["features"] == list(IRIS.data.columns)
     assert json.loads(to_json(CrammerSingerSVC().fit(IRIS.data, y)))["features"] == list(IRIS.data.columns)
     assert json.loads(to_json(CrammerSingerSVC().fit(X, y)))["features"] is None

@@ -52,14 +52,14 @@ def test_rows_that_are_very_short_or_long_keep_their_domain(build):
         k = int(rng.integers(1, m + 2))
         g, a, g_target, _, cost = random_row(rng, m)
         q, shrink = 10.0 ** rng.uniform(-30, 20), 10.0 ** rng.uniform(-20, 0)
-        a = build.solve_row("top_k", g, np.zeros(m), g_target, 1.0, cost, (k,))
-        found = build.solve_row("top_k", shrink * g, a, shrink * g_target - 1.0, q, cost, (k,))
+        a = solved_row(build, "top_k", g, np.zeros(m), g_target, 1.0, cost, (k,))
+        found = solved_row(build, "top_k", shrink * g, a, shrink * g_target - 1.0, q, cost, (k,))
         assert_feasible(found, cost, k)
 
 
 def test_rows_that_are_very_short_take_the_highest_classes():
     g = np.array([1.0, 3.0, 2.0, 0.0]) * 1e-16
-    found = native.solve_row("top_k", g, np.zeros(4), -1.0, 1e-17, 2.0, (2,))
+    found = solved_row(native, "top_k", g, np.zeros(4), -1.0, 1e-17, 2.0, (2,))
     np.testing.assert_array_equal(found, [0.0, 1.0, 1.0, 0.0])
 
 
