@@ -435,6 +435,20 @@ def predictions_are_classes(trial: Trial) -> Iterator[str]:
         yield f"scores of shape {scores.shape}, wanted {wanted}; finite: {bool(np.isfinite(scores).all())}"
 
 
+def probabilities_add_up(trial: Trial) -> Iterator[str]:
+    """Each is one; of classes they add up to 1."""
+    est = trial.est
+    if not est.probability or "temperature_" not in vars(est):  # an interrupted fit has none
+        return
+    P = est.predict_proba(trial.case.X)
+    if not np.isfinite(P).all() or P.min() < 0.0 or P.max() > 1.0 + 1e-6:
+        yield f"probabilities lie between {P.min()!r} and {P.max()!r}"
+    if not np.isfinite(est.predict_log_proba(trial.case.X)).all():
+        yield "some logarithm of a probability is not finite"
+    if not trial.case.recipe["data"]["multilabel"] and np.abs(P.sum(axis=1) - 1.0).max() > 1e-5:
+        yield f"probabilities of a row add up to {P.sum(axis=1).max()!r}"
+
+
 def scores_are_those_of_the_arrays(trial: Trial) -> Iterator[str]:
     """`decision_function` is what the arrays say, to the rounding of their precision."""
     est = trial.est
@@ -512,6 +526,7 @@ INVARIANTS: list[Invariant] = [
     optimal_is_true_of_the_returned_arrays,
     zero_is_not_better,
     predictions_are_classes,
+    probabilities_add_up,
     scores_are_those_of_the_arrays,
     gamma_is_the_one_asked_for,
     fits_are_repeatable,

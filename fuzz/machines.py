@@ -112,6 +112,8 @@ def draw_recipe(rng: Chooser, seed: int, machine: str, largest: tuple[int, int, 
     if data.get("multilabel") and isinstance(params.get("class_weight"), list):
         params["class_weight"] = params["class_weight"][: data["c"]]
     refit = _draw_refit(rng) if params.get("warm_start") else None
+    if _chance(rng, 0.2):
+        params["probability"] = True
     return {"seed": seed, "machine": machine, "params": params, "data": data, "refit": refit}
 
 
