@@ -438,7 +438,7 @@ def predictions_are_classes(trial: Trial) -> Iterator[str]:
 def probabilities_are_such(trial: Trial) -> Iterator[str]:
     """Between 0 and 1, those of classes with a sum of 1, their logarithms finite."""
     est = trial.est
-    if not est.probability:
+    if not est.probability or "temperature_" not in vars(est):  # an interrupted fit has none
         return
     P, log_P = est.predict_proba(trial.case.X), est.predict_log_proba(trial.case.X)
     if not (np.isfinite(P).all() and np.isfinite(log_P).all() and P.min() >= 0.0 and P.max() <= 1.0 + 1e-6):

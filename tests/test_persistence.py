@@ -378,3 +378,20 @@ def test_warm_starts_are_neither_written_nor_read(iris, tmp_path, monkeypatch):
         save(model, tmp_path / "m.pm")
         monkeypatch.undo()
         assert not [key for key in vars(load(tmp_path / "m.pm")[-1]) if key.startswith("_warm")]
+
+
+def test_files_from_before_a_parameter_was_there_can_be_loaded(tmp_path, iris):
+    X, y = iris
+    machine = CrammerSingerSVC().fit(X, y)
+    save(machine, tmp_path / "m.pm")
+    with zipfile.ZipFile(tmp_path / "m.pm") as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    head = json.loads(parts["model.json"])
+    for name in ("probability", "on_interrupt"):
+        del head["model"]["state"][name]
+    with zipfile.ZipFile(tmp_path / "older.pm", "w") as packed:
+        for name, content in (parts | {"model.json": json.dumps(head)}).items():
+            packed.writestr(name, content)
+    older = load(tmp_path / "older.pm")
+    assert older.get_params() == machine.get_params()
+    np.testing.assert_array_equal(older.decision_function(X), machine.decision_function(X))

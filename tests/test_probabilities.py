@@ -190,6 +190,18 @@ def test_the_kernel_dual_scores_rows_left_out(monkeypatch):
     assert log_loss(y[600:], est.predict_proba(X[600:])) < np.log(4)
 
 
+def test_a_start_that_rounding_spoils_is_left_out():
+    """A sparse column far from zero, wild weights: what is left of the duals is rounding in the centred sums."""
+    from fuzz.machines import build, draw
+
+    case = build(draw(900583))
+    for seed in (0, 2, 7, 12345):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the scale of the column
+            est = case.estimator(probability=True, random_state=seed).fit(case.X, case.y, case.sample_weight)
+        assert np.isfinite(est.predict_log_proba(case.X)).all()
+
+
 def test_many_rows_need_few_folds(monkeypatch):
     calls = []
     original = out_of_fold.FoldFits.scores

@@ -199,6 +199,9 @@ def _dtype(name: Any) -> np.dtype[Any]:
     return dtype
 
 
+_ADDED_LATER = {"on_interrupt": "raise", "probability": False}  # parameters that files of version 0.1 do not have
+
+
 def _instance(node: Any, array: Any) -> Any:
     name, stored = node["class"], node["state"]
     if not isinstance(name, str) or not isinstance(stored, dict):
@@ -216,7 +219,9 @@ def _instance(node: Any, array: Any) -> Any:
             raise ModelFileError(f"the model file sets {key[:80]!r} of {name}, which is no fitted attribute")
     if state.get("memory") is not None:  # a folder of pickles, which the next fit would open
         raise ModelFileError(f"the model file sets memory={str(state['memory'])[:80]!r} of {name}, which is not trusted")
-    lacking = [key for key in inspect.signature(cls).parameters if key not in state]
+    parameters = inspect.signature(cls).parameters
+    state = {key: value for key, value in _ADDED_LATER.items() if key in parameters} | state
+    lacking = [key for key in parameters if key not in state]
     if lacking:
         raise ModelFileError(f"the model file has no {', '.join(lacking)} for {name}")
     unsafe = _CHECKED[name](state) if name in _CHECKED else ""
