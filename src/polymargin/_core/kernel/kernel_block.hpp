@@ -26,6 +26,9 @@ struct KernelData {
     double inverse_rho;  // b moves by inverse_rho when the sums do by 1; 0: no intercept
 };
 
+// Adds the step of row i's dual of class k to the scores of all rows, sums and offsets.
+void add_step(const KernelData& data, Size i, Size k, double step);
+
 // One row's arrays, and how its view is gathered.
 class RowDesk {
 public:
@@ -135,18 +138,10 @@ private:
             const double step = row.next[k] - row.a[k];
             if (step == 0.0) continue;
             data_.a[i * data_.c + static_cast<Size>(row.classes[k])] = row.next[k];
-            add(i, static_cast<Size>(row.classes[k]), -step);
+            add_step(data_, i, static_cast<Size>(row.classes[k]), -step);
             target_step += step;
         }
-        if (row.target_active && target_step != 0.0) add(i, static_cast<Size>(data_.y[i]), target_step);
-    }
-
-    void add(Size i, Size k, double step) {
-        const float* from = data_.K + i * data_.m;
-        double* to = data_.S + k * data_.m;
-        for (Size j = 0; j < data_.m; ++j) to[j] += step * static_cast<double>(from[j]);
-        data_.sums[k] += step;
-        data_.b[k] += data_.inverse_rho * step;
+        if (row.target_active && target_step != 0.0) add_step(data_, i, static_cast<Size>(data_.y[i]), target_step);
     }
 
     const Domain domain_;
