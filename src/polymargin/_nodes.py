@@ -220,7 +220,7 @@ def _instance(node: Any, array: Any) -> Any:
     if state.get("memory") is not None:  # a folder of pickles, which the next fit would open
         raise ModelFileError(f"the model file sets memory={str(state['memory'])[:80]!r} of {name}, which is not trusted")
     parameters = inspect.signature(cls).parameters
-    state = {key: value for key, value in _ADDED_LATER.items() if key in parameters} | state
+    state |= {key: value for key, value in _ADDED_LATER.items() if key in parameters and key not in state}
     lacking = [key for key in parameters if key not in state]
     if lacking:
         raise ModelFileError(f"the model file has no {', '.join(lacking)} for {name}")

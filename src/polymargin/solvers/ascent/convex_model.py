@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.penalties import SquaredNorm
 from polymargin.problem import Problem
@@ -94,7 +95,7 @@ class Attempt(NamedTuple):
     duals: SparseDuals
 
 
-class ModelAscent(Driver):
+class ModelAscent(Driver[native.RowLoop]):
     """The native loop on one model, started at the given duals; slice by slice, as its caller decides when it is enough."""
 
     def __init__(self, problem: Problem, tangent: Tangent, duals: SparseDuals | None, scale: float, seed: int):

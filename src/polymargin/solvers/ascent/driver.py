@@ -8,11 +8,12 @@ rows at rest and moves that are not at their end are no part of it; a look takes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.problem import Problem
@@ -22,6 +23,8 @@ from polymargin.solvers.types import Machine
 Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
+
+Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop)
 
 
 class Rhythm(NamedTuple):
@@ -65,16 +68,17 @@ class Proof:
         return Machine(W, b, self.problem.primal(W, b))
 
 
-class Driver:
+class Driver(Generic[Loop]):
     """A native loop and its moves, up to a limit on the visits of rows."""
 
-    def __init__(self, loop: Any, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
+    def __init__(self, loop: Loop, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
         self.n_rows, self.limit, self.rhythm = n_rows, limit, rhythm
         self.spent = 0  # visits of other loops that count too
-        self.loop, self._moves = loop, FixedPoint(moves)
+        self.loop: Loop = loop
+        self._moves = FixedPoint(moves)
         self.start_anew()
 
-    def reopen(self, loop: Any, moves: Sequence[Move]) -> None:
+    def reopen(self, loop: Loop, moves: Sequence[Move]) -> None:
         """Goes on with another loop."""
         self.spent = self.visits
         self.loop, self._moves, self._is_fresh = loop, FixedPoint(moves), True

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
@@ -47,7 +46,7 @@ def label_ascent(
 
 
 class _LabelProof(Proof):
-    def __init__(self, problem: LabelProblem, loop: Any, n_threads: int):
+    def __init__(self, problem: LabelProblem, loop: native.LabelLoop, n_threads: int):
         self.problem: LabelProblem = problem
         self._loop, self._n_threads = loop, n_threads
 

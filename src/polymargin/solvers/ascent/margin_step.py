@@ -1,6 +1,6 @@
 """One convex step of the margin distribution machine in the making.
 
-Its native loop is ``_core/margin_distribution_loop.hpp``; on data with few features Newton steps end it
+Its native loop is ``_core/band/band_loop.hpp``; on data with few features Newton steps end it
 (``newton/proximal.py``).
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
@@ -58,7 +59,7 @@ def solve_step(ascent: Ascent, tol: float) -> Seen:
             return seen
 
 
-class Ascent(Driver):
+class Ascent(Driver[native.BandLoop]):
     """The native loop on one convex problem after another, and Newton steps for it. Its limit is that of a phase."""
 
     def __init__(self, problem: Problem, settings: Settings, start: Start | None = None, frozen: bool = False):

@@ -20,11 +20,12 @@ Neither part is driven far below the other. (Lei, Dogan, Binder & Kloft 2015, Al
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
@@ -44,7 +45,7 @@ class RowsProof(Proof):
     plain: ClassVar = Rhythm(epochs=100, inner=1.0, restores="look")
     with_intercept: ClassVar = Rhythm(epochs=10, grace=8)
 
-    def __init__(self, problem: Problem, loop: Any, n_threads: int):
+    def __init__(self, problem: Problem, loop: native.RowLoop, n_threads: int):
         self.problem: Problem = problem
         self.loop, self._n_threads = loop, n_threads
         self._repaired: Repaired | None = None
@@ -96,7 +97,7 @@ class BlockNormProof(RowsProof):
     plain = Rhythm(epochs=2, grace=40, loosely=True, restores="look")
     with_intercept = Rhythm(epochs=5, grace=40, loosely=True)
 
-    def __init__(self, problem: Problem, loop: Any, n_threads: int, scales: ClassScales):
+    def __init__(self, problem: Problem, loop: native.RowLoop, n_threads: int, scales: ClassScales):
         super().__init__(problem, loop, n_threads)
         self._scales = scales
 
