@@ -59,12 +59,14 @@ class Probabilities:
         ndarray of shape (n_samples, n_classes)
             Rows add up to 1; for a label matrix each entry is the probability of that label alone, and rows do not.
         """
-        return self._outcome_kind.probabilities(*self._scaled_scores(X))
+        scaled = self._scaled_scores(X)  # first: it asks whether there was a fit
+        return self._outcome_kind.probabilities(*scaled)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the probabilities; finite also where a probability is rounded to 0."""
-        return self._outcome_kind.log_probabilities(*self._scaled_scores(X))
+        scaled = self._scaled_scores(X)
+        return self._outcome_kind.log_probabilities(*scaled)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_min_cost(self, X: Any, cost: Any) -> NDArray[Any]:
