@@ -57,12 +57,15 @@ def run_machines(seconds: float | None, cases: int | None, seed: int | None, job
     first = int.from_bytes(os.urandom(4), "little") if seed is None else seed
     print(f"machines: cases from {first}", flush=True)
     tally = Tally()
-    for outcome in outcomes(itertools.islice(_seeds(first, machine), cases), seconds, jobs):
-        tally.add(outcome)
-        if outcome.kind not in ("fine", "refused"):
-            print(f"python -m fuzz machines --case {outcome.seed}  # {outcome.machine}, {outcome.kind}", flush=True)
-            for invariant, detail in outcome.failures:
-                print(f"    {invariant}: {detail[:400]}", flush=True)
+    try:
+        for outcome in outcomes(itertools.islice(_seeds(first, machine), cases), seconds, jobs):
+            tally.add(outcome)
+            if outcome.kind not in ("fine", "refused"):
+                print(f"python -m fuzz machines --case {outcome.seed}  # {outcome.machine}, {outcome.kind}", flush=True)
+                for invariant, detail in outcome.failures:
+                    print(f"    {invariant}: {detail[:400]}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted; so far:")
     print("\n".join(tally.lines()))
     print("\n".join(f"{count:5d}  refused: {text}" for text, count in tally.refusals.most_common(40)))
     return int(tally.failed > 0)
