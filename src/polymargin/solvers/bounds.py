@@ -112,6 +112,23 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
     return factors if unbalanced <= _BALANCED * scaled.sum() else np.zeros_like(flows)
 
 
+def reducing_factors(flows: Array, *, sums_to_zero: bool) -> Array:
+    """Factors ``(c, c)`` of at most 1 that balance the duals of absolute margins.
+
+    ``f_kk`` of the own margins pushes class k up, the other ``f_yk`` push it down. Free offsets want the balance 0 for every
+    class, offsets that add up to zero the same for all: the mean, as far as reducing gets there.
+    """
+    up = np.diag(flows).copy()
+    down = flows.sum(axis=0) - up
+    level = float(np.clip(np.mean(up - down), np.max(-down), np.min(up))) if sums_to_zero else 0.0
+    high = up - down > level
+    ups = np.divide(level + down, up, out=np.ones_like(up), where=high)
+    downs = np.divide(up - level, down, out=np.ones_like(up), where=~high & (down > 0.0))
+    factors = np.tile(np.clip(downs, 0.0, 1.0), (len(up), 1))
+    np.fill_diagonal(factors, np.clip(ups, 0.0, 1.0))
+    return factors
+
+
 def flows_of(A: Array, y: NDArray[np.int32]) -> Array:
     """``f_yl``, (c, c), of duals ``A (n, c)``."""
     n, c = A.shape
