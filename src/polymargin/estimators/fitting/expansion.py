@@ -132,12 +132,20 @@ def solve_and_expand(
         start = Start(duals, solution.start_b, solution.scales)
     if expansion is None or not sparse_enough:
         assert best is not None  # there was an attempt
-        expansion = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)
+        on_pivots = _on_pivots(problem, best.W, representative(best.b), mapping, rows, tol)
+        made = [on_pivots] if expansion is None else [on_pivots, expansion]
+        moved, expansion = max(one.moved for one in made), min(made, key=_finite_primal)
+    else:
+        moved = expansion.moved
     # R* of the duals grows by as much as R of their machine, if R is quadratic, and by about as much if not
-    bound = solution.certificate.dual - expansion.moved
+    bound = solution.certificate.dual - moved
     certificate = replace(solution.certificate, n_iter=max_iter - left, dual=bound)
     certificate = certificate.of_primal(expansion.primal, tol, lambda: _hidden(problem, expansion, mapping))
     return solution._replace(certificate=certificate, rounds=rounds), expansion
+
+
+def _finite_primal(made: Expansion) -> float:
+    return made.primal if np.isfinite(made.primal) else np.inf
 
 
 def _on_support_rows(
