@@ -18,6 +18,7 @@ from polymargin.losses import LOSSES, ScoreLoss, TopKHinge
 from polymargin.losses.margin_distribution import MarginDistributionLoss
 from polymargin.penalties import (
     PENALTIES,
+    AtSumZero,
     BlockNorm,
     CoupledNorm,
     ElasticNet,
@@ -66,6 +67,33 @@ def test_loss_and_conjugate_obey_fenchel(loss):
     np.testing.assert_allclose(loss.value(S, y) + loss.conjugate(T, y), (S * T).sum(axis=1), atol=1e-9)
     R, _ = scores(5)
     assert (loss.value(R, y) + loss.conjugate(T, y) >= (R * T).sum(axis=1) - 1e-9).all()
+
+
+@pytest.mark.parametrize("loss", [loss for _, loss in all_losses() if loss.domain is not None], ids=called)
+def test_projections_are_nearest_and_move_as_they_say(loss):
+    T, y = scores(12)
+    V, _ = scores(13)
+    domain, upper = loss.domain, np.random.default_rng(14).exponential(size=len(y)) + 0.3
+    present = domain.margins.present(y, T.shape[1])
+    T, V, t = np.where(present, T, 0.0), np.where(present, V, 0.0), 1e-6
+
+    def nearest(T):
+        return domain.project_squared(T, y, upper) if loss.squared else domain.project(T, y, upper)
+
+    def distance(A):
+        squares = 0.5 * upper * domain.square(A, y) if loss.squared else 0.0
+        return 0.5 * np.square(A - T).sum(axis=1) + squares
+
+    at = nearest(T)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        A = np.abs(at.A + 10.0 ** rng.uniform(-4, 0) * np.where(present, rng.normal(size=T.shape), 0.0))
+        gauge = domain.gauge(A, y)
+        inside = np.isfinite(gauge)
+        A = A if loss.squared else A * np.minimum(1.0, upper / np.maximum(gauge, 1e-300))[:, None]
+        assert (distance(A) - distance(at.A))[inside].min(initial=0.0) >= -1e-10
+    slope = (nearest(T + t * V).A - nearest(T - t * V).A) / (2 * t)
+    assert (np.abs(slope - at.along(V)).max(axis=1) < 1e-4).mean() > 0.98  # a row may straddle a kink
 
 
 @each_loss
@@ -208,6 +236,8 @@ EXACT = [
     *((BlockNorm(p), anywhere) for p in (1.1, 1.5, 2.0)),
     *((CoupledNorm(alpha), anywhere) for alpha in (-0.2, 0.0, 0.5, 0.9)),
     (ZeroSumNorm(), at_sum_zero),
+    *((AtSumZero(free), at_sum_zero) for free in (BlockNorm(1.2), BlockNorm(1.7), CoupledNorm(0.3))),
+    *((AtSumZero(free), at_sum_zero) for free in (ElasticNet(0.3), GroupNorm(0.3), PairwiseDistances(4.0, 0.1))),
     *((ElasticNet(l1), anywhere) for l1 in (0.0, 0.3)),
     *((GroupNorm(l1), anywhere) for l1 in (0.0, 0.3)),
     *((PairwiseDistances(p, 0.1), anywhere) for p in (1.0, 1.3, 2.0, 4.0, 8.0, np.inf)),
@@ -238,7 +268,7 @@ def vectors(seed=0):
 @pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_the_gradient_of_a_penalty_is_its_slope(penalty):
     W, V = vectors()
-    W, V = (at_sum_zero(W), at_sum_zero(V)) if isinstance(penalty, ZeroSumNorm) else (W, V)
+    W, V = (at_sum_zero(W), at_sum_zero(V)) if penalty.fixes_sum else (W, V)
     t = 1e-6
     slope = (penalty.value(W + t * V) - penalty.value(W - t * V)) / (2 * t)
     assert slope == pytest.approx((penalty.gradient(W) * V).sum(), rel=1e-6, abs=1e-8)
@@ -255,16 +285,36 @@ def test_gradient_conjugate_and_minimizer_of_a_penalty_belong_together(penalty, 
         assert penalty.value(other) + penalty.conjugate(Z) >= (Z * other).sum() - 1e-12
 
 
-ALONG_FLOWS = [penalty for penalty in ALL if penalty.has_model]
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.class_metric(np.ones((2, 4))) is not None], ids=penalty_called)
+def test_a_class_metric_is_the_gradient(penalty):
+    W, _ = vectors()
+    L = penalty.class_metric(W)
+    kink = 0.0 if penalty.kink is None else penalty.kink.project(1e9 * W)
+    np.testing.assert_allclose(W @ L + kink, penalty.gradient(W), atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [p for p in ALL if p.kink is not None], ids=penalty_called)
+def test_a_kink_is_a_norm_by_its_ball(penalty):
+    W, V = vectors()
+    kink, t = penalty.kink, 1e-6
+    assert 0.5 * (W * W).sum() + (kink.project(1e9 * W) * W).sum() == pytest.approx(penalty.value(W))
+    slope = (kink.project(W + t * V) - kink.project(W - t * V)) / (2 * t)
+    np.testing.assert_allclose(kink.along(W, V), slope, atol=1e-6)
+    shifted = kink.project(W + penalty.best_shift(W))
+    np.testing.assert_allclose(kink.project(shifted), shifted)
+
+
+ALONG_FLOWS = [penalty for penalty in ALL if penalty.has_model and not penalty.fixes_sum]
 
 
 @pytest.mark.parametrize("penalty", ALL, ids=penalty_called)
 def test_what_a_penalty_does_not_offer_it_says(penalty):
     W, _ = vectors()
     if not penalty.has_model:
-        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no model"):
+        name = penalty.name.removesuffix(" at sum zero")
+        with pytest.raises(NotImplementedError, match=f"'{name}' has no model"):
             penalty.model(W, 0.0)
-        with pytest.raises(NotImplementedError, match=f"'{penalty.name}' has no bound"):
+        with pytest.raises(NotImplementedError, match=f"'{name}' has no bound"):
             penalty.conjugate_along(None, W)
     problem = LabelProblem(W, Pairs(np.arange(7), np.zeros(6, dtype=np.int32), np.ones(6)), np.ones(6), 4, penalty, None)
     if penalty.coupling(4) is None:

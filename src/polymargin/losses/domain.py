@@ -20,11 +20,34 @@ from polymargin.losses.margins import TO_RIVALS, Array, Classes, Margins, Mask
 
 
 class Projected(NamedTuple):
-    """The nearest duals, which of them are free to move, and the rows whose duals must keep their sum."""
+    """The nearest duals, and the face of the domain they lie on.
+
+    A dual is free to move, or tied to others of its row that all move by the same t, or stands still. In a closed row the
+    free ones must move by ``ratio * t`` in sum. A row without tied duals has a t too, if the loss is squared: that of its
+    gauge. What t costs, ``weight * t^2 / 2``, is infinite where it stands still. Squares of single duals shrink their moves.
+    """
 
     A: Array
     free: Mask  # (n, c)
     closed: Mask  # (n,)
+    tied: Mask | None = None  # (n, c)
+    ratio: Array | float = 0.0  # (n,)
+    weight: Array | float = np.inf  # (n,)
+    shrink: Array | None = None  # (n, c)
+
+    def along(self, V: Array) -> Array:
+        """How the projection moves if the point moves by V, ``(n, c)``: nearest moves of the face."""
+        if self.shrink is not None:
+            return np.where(self.free, self.shrink * V, 0.0)
+        free, n_free = np.where(self.free, V, 0.0), self.free.sum(axis=1)
+        tied = np.zeros_like(V, dtype=bool) if self.tied is None else self.tied
+        stiff = tied.sum(axis=1) + self.weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(stiff > 0.0, np.where(tied, V, 0.0).sum(axis=1) / stiff, 0.0)
+            bend = np.where(stiff > 0.0, self.ratio**2 / stiff, np.where(np.equal(self.ratio, 0.0), 0.0, np.inf))
+            level = np.nan_to_num(np.where(self.closed, (free.sum(axis=1) - self.ratio * t) / (n_free + bend), 0.0))
+            t = np.where(stiff > 0.0, t + self.ratio * level / stiff, 0.0)
+        return np.where(self.free, V - level[:, None], np.where(tied, t[:, None], 0.0))
 
 
 class Domain(abc.ABC):
@@ -81,6 +104,10 @@ class Domain(abc.ABC):
     @abc.abstractmethod
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
         """The points of the rows' domains that are nearest to T."""
+
+    @abc.abstractmethod
+    def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
+        """The duals with the least ``1/2 |a - T|^2 + stiff/2 * square(a)``, `stiff` for each row, ``(n,)``."""
 
     def room(self, A: Array, y: Classes, upper: Array) -> float:
         """The largest factor up to 1 that keeps these non-negative duals in their domains."""
@@ -154,6 +181,12 @@ class Box(Domain):
         top = self.weights(y, T.shape[1]) * upper[:, None]
         return Projected(np.clip(T, 0.0, top), (T > 0.0) & (top > T), np.zeros(len(T), dtype=bool))
 
+    def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
+        weights = self.weights(y, T.shape[1])
+        shrink = weights / (weights + stiff[:, None])
+        A = shrink * np.maximum(T, 0.0)
+        return Projected(A, A > 0.0, np.zeros(len(T), dtype=bool), shrink=shrink)
+
 
 def _shares(A: Array, weights: Array) -> Array:
     """Duals in units of their weights."""
@@ -192,6 +225,17 @@ class Simplex(Domain):
             kept = np.maximum(T[rows] - self._levels(A[rows], upper[rows])[:, None], 0.0)
             A[rows] = np.where(present[rows], kept, 0.0)
         return Projected(A, A > 0.0, closed)
+
+    def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
+        """``a = (T - t)_+`` with ``t = stiff * sum(a)``: the m largest count if ``t = stiff sum(T) / (1 + m stiff)``."""
+        present = self.margins.present(y, T.shape[1])
+        A = np.where(present, np.maximum(T, 0.0), 0.0)
+        falling = -np.sort(-A, axis=1)
+        members = np.arange(1, A.shape[1] + 1)
+        levels = stiff[:, None] * np.cumsum(falling, axis=1) / (1.0 + stiff[:, None] * members)
+        last = np.maximum(np.count_nonzero(falling > levels, axis=1), 1) - 1
+        A = np.where(present, np.maximum(A - levels[np.arange(len(A)), last][:, None], 0.0), 0.0)
+        return Projected(A, A > 0.0, np.ones(len(A), dtype=bool), ratio=1.0, weight=stiff)
 
     @staticmethod
     def _levels(A: Array, upper: Array) -> Array:

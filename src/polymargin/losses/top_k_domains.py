@@ -11,6 +11,7 @@ from polymargin.losses.margins import Array, Classes, Mask
 
 _ROUNDING = 1e-9  # of the largest dual: what the ratios of duals may be off
 _HALVINGS = 60
+_SAME = 1e-10  # relative: what bisections leave of equal numbers
 _NOTHING = 1e-14  # of the cost: what bisections leave of 0
 
 
@@ -47,6 +48,21 @@ class CappedSimplex(Domain):
             T, cap = np.where(rivals[rows], T[rows], 0.0), cap[rows]  # the level is positive: 0 stays 0
             A[rows] = np.clip(T - _levels_of_box(T, cap, upper[rows])[:, None], 0.0, cap[:, None])
         return Projected(A, (A > 0.0) & (upper[:, None] / self.k > A), closed)
+
+    def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
+        """By bisection on the gauge g, at which ``<T - a, a> = stiff g^2`` for the nearest a of that gauge."""
+        low, high = np.zeros(len(T)), self.gauge(np.where(self.margins.present(y, T.shape[1]), np.maximum(T, 0.0), 0.0), y)
+        for _ in range(_HALVINGS):
+            g = 0.5 * (low + high)
+            A = self.project(T, y, g).A
+            more = ((T - A) * A).sum(axis=1) > stiff * g**2
+            low, high = np.where(more, g, low), np.where(more, high, g)
+        A = self.project(T, y, high).A
+        cap, most = high[:, None] / self.k, A.max(axis=1, initial=0.0)
+        tied = (A >= cap * (1.0 - _SAME)) & (most > 0.0)[:, None]
+        closed = A.sum(axis=1) >= high * (1.0 - _SAME)
+        ratio, weight = self.k - tied.sum(axis=1), self.k**2 * stiff
+        return Projected(A, (A > _SAME * most[:, None]) & ~tied, closed, tied, ratio, weight)
 
 
 @dataclass(frozen=True)
@@ -104,18 +120,33 @@ class TopKSimplex(Domain):
     def project(self, T: Array, y: Classes, upper: Array) -> Projected:
         if self.k <= 2:  # the cone says nothing
             return CappedSimplex(self.k).project(T, y, upper)
-        return self._project_on_cone(T, self.margins.present(y, T.shape[1]), upper)
+        return self._project_on_cone(T, self.margins.present(y, T.shape[1]), upper, np.zeros(len(T)))
 
-    def _project_on_cone(self, T: Array, rivals: Mask, upper: Array) -> Projected:
+    def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
+        if self.k <= 2:
+            return CappedSimplex(self.k).project_squared(T, y, stiff)
+        return self._project_on_cone(T, self.margins.present(y, T.shape[1]), np.full(len(T), np.inf), stiff)
+
+    def _project_on_cone(self, T: Array, rivals: Mask, upper: Array, stiff: Array) -> Projected:
         """By two nested bisections: on S, whose slope is that of the Lagrangian, and on what all duals of a row lose."""
-        low, high = np.zeros(len(T)), np.array(upper, dtype=np.float64)
+        positive = np.where(rivals, np.maximum(T, 0.0), 0.0)
+        low, high = np.zeros(len(T)), np.minimum(upper, positive.sum(axis=1) + self.k * positive.max(axis=1))
         for _ in range(_HALVINGS):
             S = 0.5 * (low + high)
-            rises = self._slope(T, rivals, S) > 0.0
+            rises = self._slope(T, rivals, S) + stiff * S > 0.0
             low, high = np.where(rises, low, S), np.where(rises, S, high)
-        S = np.where(high > _NOTHING * upper, high, 0.0)
+        S = np.where(high > _NOTHING * np.where(np.isfinite(upper), upper, 1.0), high, 0.0)
         A = self._given_total(T, rivals, S)[0]
-        return Projected(A, (A > 0.0) & (S[:, None] / self.k > A), A.sum(axis=1) >= upper)
+        return self._on_face(A, S, upper, stiff)
+
+    def _on_face(self, A: Array, S: Array, upper: Array, stiff: Array) -> Projected:
+        """The duals at their cap S / k move with S; the sum is tied to S if the own class's share is 0 or at its cap too."""
+        some, total = (S > 0.0)[:, None], A.sum(axis=1)
+        tied = (A >= S[:, None] / self.k * (1.0 - _SAME)) & some
+        no_share, full_share = total >= S * (1.0 - _SAME), total <= (1.0 - 1.0 / self.k) * S * (1.0 + _SAME)
+        ratio = np.where(no_share, self.k, self.k - 1.0) - tied.sum(axis=1)
+        weight = np.where(upper * (1.0 - _SAME) <= S, np.inf, self.k**2 * stiff)
+        return Projected(A, (A > _SAME * S[:, None]) & ~tied, no_share | full_share, tied, ratio, weight)
 
     def _slope(self, T: Array, rivals: Mask, S: Array) -> Array:
         """Of half the squared distance, as a function of S."""

@@ -6,6 +6,7 @@ from polymargin.penalties.coupled import CoupledNorm, ZeroSumNorm
 from polymargin.penalties.pairwise import PairwiseDistances
 from polymargin.penalties.sparse import ElasticNet, GroupNorm
 from polymargin.penalties.squared_norm import SquaredNorm
+from polymargin.penalties.sum_zero import AtSumZero
 
 PENALTIES: dict[str, type[Penalty]] = {
     "block_norm": BlockNorm,
@@ -18,6 +19,7 @@ PENALTIES: dict[str, type[Penalty]] = {
 
 __all__ = [
     "PENALTIES",
+    "AtSumZero",
     "BlockNorm",
     "CoupledNorm",
     "ElasticNet",

@@ -16,6 +16,7 @@ from polymargin.penalties.capabilities import (
     ClassScaling,
     Coupling,
     HessianModel,
+    Kink,
     PairPowers,
     Ray,
 )
@@ -52,12 +53,12 @@ class Penalty(abc.ABC):
         R as powers of the distances of pairs.
     """
 
-    name: ClassVar[str]
+    name: str
     identity_hessian: ClassVar[bool] = False
-    rotation_invariant: ClassVar[bool] = False
+    rotation_invariant: bool = False
     fixes_sum: ClassVar[bool] = False
-    centres: ClassVar[bool] = False
-    has_model: ClassVar[bool] = False
+    centres: bool = False
+    has_model: bool = False
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:
@@ -101,6 +102,24 @@ class Penalty(abc.ABC):
     def angular(self) -> AnglePenalty | None:
         """R itself if it is ``1/2 |W|^2`` and a part that is not convex, for descent by convex models."""
         return None
+
+    # ---- any loss: Newton's method with multipliers on the unknowns -----------------------------------------------------
+
+    def class_metric(self, W: Array) -> Array | None:
+        """(c, c) matrix L with ``dR = W L`` at W, but for the `kink`; ``1/2 <W, W L>`` grows at least as fast as R nearby.
+
+        None if R offers no such model of itself; then it is `smooth` and has its `model`, or no method takes it.
+        """
+        return None
+
+    @property
+    def kink(self) -> Kink | None:
+        """The part of R that is a norm, beside ``1/2 |W|^2``."""
+        return None
+
+    def best_shift(self, Z: Array) -> Array:
+        """About the v (d, 1) with the least ``R*(Z + v 1')``: the conjugate if the class vectors must add up to zero."""
+        return np.asarray(-Z.mean(axis=1, keepdims=True))
 
     # ---- Newton's methods on class vectors ----------------------------------------------------------------------------
 

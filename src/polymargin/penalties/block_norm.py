@@ -8,6 +8,7 @@ import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
 
+_SHIFTS, _SAME = 500, 1e-12
 _SMALLEST_SCALE = 1e-8  # of the largest: a class whose vector is zero can still come back
 
 
@@ -78,6 +79,23 @@ class BlockNorm(Penalty):
 
     def minimizer(self, Z: Array) -> Array:
         return Z * _slopes(class_norms(Z), self.class_scales.dual_p)
+
+    def class_metric(self, W: Array) -> Array:
+        """From the scales, of which R is a minimum: it is above R elsewhere."""
+        return np.diag(1.0 / self.class_scales.of_norms(class_norms(W)))
+
+    def best_shift(self, Z: Array) -> Array:
+        """Along the sum of the vectors that attain the conjugate, by steps that their curvature allows."""
+        q, v = self.class_scales.dual_p, super().best_shift(Z)
+        for _ in range(_SHIFTS):
+            slopes = _slopes(class_norms(Z + v), q)
+            if not slopes.sum() > 0.0:
+                break
+            step = (Z + v) @ slopes[:, None] / (slopes.sum() * max(1.0, q - 1.0))
+            v = v - step
+            if np.abs(step).max(initial=0.0) <= _SAME * np.abs(v).max(initial=0.0):
+                break
+        return np.asarray(v)
 
 
 def class_norms(W: Array) -> Array:

@@ -96,6 +96,16 @@ class Carried(Protocol):
         """Moves on with W."""
 
 
+class Kink(Protocol):
+    """A norm of the class vectors, ``max_{Y in B} <Y, W>`` over a ball B, by the projection onto it."""
+
+    def project(self, Y: Array) -> Array:
+        """The nearest point of the ball."""
+
+    def along(self, Y: Array, V: Array) -> Array:
+        """How the projection of Y moves if Y moves by V."""
+
+
 class ClassScaling(Protocol):
     """R as a minimum over class scales, ``min_beta sum_k |w_k|^2 / (2 beta_k)``: the move of ascent with class scales.
 

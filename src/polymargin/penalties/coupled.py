@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
 from polymargin.penalties.capabilities import Coupling
+from polymargin.penalties.squared_norm import SquaredNorm
+from polymargin.penalties.sum_zero import AtSumZero
 
 
 class CoupledNorm(Penalty):
@@ -40,27 +42,19 @@ class CoupledNorm(Penalty):
     def minimizer(self, Z: Array) -> Array:
         return _minimizer(self.coupling(Z.shape[1]), Z)
 
+    def class_metric(self, W: Array) -> Array:
+        c = W.shape[1]
+        return (1.0 - self.alpha) * np.eye(c) + self.alpha * np.ones((c, c))
 
-class ZeroSumNorm(Penalty):
+    def mixing(self, W: Array) -> Array:
+        return np.linalg.inv(self.class_metric(W))
+
+
+class ZeroSumNorm(AtSumZero):
     """``1/2 |W|^2`` on ``sum_k w_k = 0``; the sum is left to the solvers, and `value` trusts them."""
 
-    name = "norm at sum zero"
-    fixes_sum = True
-
-    def coupling(self, n_classes: int) -> Coupling:
-        return Coupling(1.0, 0.0, 1.0, math.inf)
-
-    def value(self, W: Array) -> float:
-        return 0.5 * float((W * W).sum())
-
-    def gradient(self, W: Array) -> Array:
-        return W
-
-    def conjugate(self, Z: Array) -> float:
-        return _conjugate(self.coupling(Z.shape[1]), Z)
-
-    def minimizer(self, Z: Array) -> Array:
-        return _minimizer(self.coupling(Z.shape[1]), Z)
+    def __init__(self) -> None:
+        super().__init__(SquaredNorm())
 
 
 def _minimizer(coupling: Coupling, Z: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polymargin.problem import Problem
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import SparseDuals
 
@@ -139,6 +140,14 @@ def flows_of(A: Array, y: NDArray[np.int32]) -> Array:
 def balanced_duals(A: Array, y: NDArray[np.int32]) -> Array:
     """Duals ``A (n, c)`` whose flows are made a circulation; they may have left their bounds."""
     return np.asarray(A * balancing_factors(flows_of(A, y))[y])
+
+
+def balanced_by_margins(problem: Problem, A: Array) -> Array:
+    """Duals that offsets allow, whatever the margins; those of relative ones may have left their bounds."""
+    domain = problem.row_domains.domain
+    if domain.margins.relative:
+        return balanced_duals(A, problem.y)
+    return np.asarray(A * reducing_factors(flows_of(A, problem.y), sums_to_zero=problem.loss.sums_to_zero)[problem.y])
 
 
 def balanced_sparse_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> SparseDuals:

@@ -29,7 +29,7 @@ _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time othe
 class Design:
     """Products with the (centred) rows and their transpose."""
 
-    def __init__(self, X: Any, cost: Array, fit_intercept: bool, rotate: bool):
+    def __init__(self, X: Any, cost: Array, fit_intercept: bool, rotate: bool, centre: bool = True):
         n, d = X.shape
         self.n, self.fit_intercept = n, fit_intercept
         self._span: RowSpan | None = None
@@ -42,7 +42,7 @@ class Design:
         self.X, self.r = X, X.shape[1]
         self._by_blocks = not sparse.issparse(X) and X.dtype != np.float64
         self.mean = np.zeros(self.r)
-        if fit_intercept:
+        if fit_intercept and centre:
             weights = cost / cost.sum()
             self.mean = self.adjoint(weights[:, None])[: self.r, 0]  # not centred yet
         self.n_unknowns = self.r + fit_intercept

@@ -1,0 +1,316 @@
+"""Newton's method with multipliers on the unknowns: any loss of margins with any penalty that has a model.
+
+The smooth problems of `multipliers.py` in the unknowns V = [W; b] themselves,
+
+    min_V  R_q(W) + sum_i max_{a in A_i} <a, e_i> - h_i(a) - |a - a'_i|^2 / (2 sigma)
+                  + max_{Y in B} <Y, W> - |Y - Y'|^2 / (2 sigma_W)  +  |b - b'|^2 / (2 kappa),
+
+with margins' violations e (losses/margins.py), the domains A_i of the loss (h is the square of a squared loss), and the kink
+of the penalty, if it has one, by its ball B. R_q is R itself where it is smooth, and otherwise a quadratic model
+``1/2 <W, W L>`` that is above it and moves after every round. Where class vectors must add up to zero the unknowns are
+coordinates of that subspace. A Newton step is one dense system if the unknowns are few, or conjugate gradients.
+
+Every round ends with a certificate: the duals are balanced if the offsets are free, and R* is that of the penalty itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.certificate import Ledger
+from polymargin.losses.domain import Projected
+from polymargin.problem import Problem
+from polymargin.solvers.bounds import balanced_by_margins, hidden_by_rounding
+from polymargin.solvers.linear import conjugate_gradients, definite
+from polymargin.solvers.newton.line_search import backtrack
+from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
+from polymargin.solvers.newton.smooth_part import SmoothPart, smooth_part
+from polymargin.solvers.progress import Stall
+from polymargin.solvers.rows import Design
+from polymargin.solvers.types import Machine, Solution, Start, sparse_duals
+
+Array = NDArray[np.float64]
+
+_FIRST, _FIRST_KINK = 1.0, 10.0  # sigma: a violation of 1 moves a dual by so many costs; sigma_W: in curvatures of R
+_GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round of so many steps at most
+_LARGEST = 1e9  # sigma, in first ones
+_KAPPA = 1e3  # of the offsets' proximal term, in first sigmas times all costs; grows with sigma
+_STEPS = 60  # of one round
+_EXACT = 0.003  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
+_ARMIJO, _SHORTEST = 1e-4, 1e-9
+_PATIENCE = 12  # rounds that do not halve the gap
+_DENSE = 1500  # unknowns of a dense system
+_CG_STEPS, _CG_TOL = 200, 1e-3
+_FIRST_LOOKS = 1e-2  # relative gap above which tolerances of rounds are loose
+
+
+def general_newton(problem: Problem, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
+    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding ends them."""
+    return _General(problem, ledger, start).run(max_iter)
+
+
+class _Point(NamedTuple):
+    """Unknowns, what they make, the value of the smooth problem there and its gradient."""
+
+    U: Array
+    V: Array
+    S: Array
+    value: float
+    at: Projected
+    Y: Array | None  # what the projection onto the kink's ball is of
+    gradient: Array
+
+
+class _General(MultiplierMethod[_Point, Array]):
+    def __init__(self, problem: Problem, ledger: Ledger, start: Start | None):
+        self.problem, self.ledger = problem, ledger
+        loss, c = problem.loss, problem.n_classes
+        assert loss.domain is not None
+        self._domain, self._margins, self._targets = loss.domain, loss.domain.margins, loss.targets(c)
+        self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=False, centre=False)
+        self._basis = _sum_zero_basis(c) if loss.sums_to_zero else None
+        r, q = self._design.n_unknowns, c if self._basis is None else c - 1
+        self.n_iter, self._A, self._kink = 0, np.zeros((problem.n_rows, c)), problem.penalty.kink
+        V = np.zeros((r, c))
+        if start is not None:
+            self._A = start.duals.dense(c)
+            if start.W.size:
+                V = self._design.unknowns(start.W, start.b)
+        self._V = V
+        self._U = V if self._basis is None else V @ self._basis
+        self._R: SmoothPart = smooth_part(problem.penalty, self._model_at(V))
+        self._Y = np.zeros((self._design.r, c))
+        self._growth = 1.0
+        self._q = q
+        self._best = Machine(*self._design.machine(V), problem.primal(*self._design.machine(V)))
+        self._best_duals = sparse_duals(np.zeros_like(self._A))
+        ledger.at_hand = lambda: self._best
+
+    def _model_at(self, V: Array) -> Array:
+        """Class vectors around which R is modelled at first: those along the class means if there are none."""
+        W = V[: self._design.r]
+        if W.any():
+            return W
+        T = self._margins.derivative(self._margins.present(self.problem.y, V.shape[1]).astype(float), self.problem.y)
+        Z = -self._design.adjoint(T * self.problem.cost[:, None])[: self._design.r]
+        return Z - Z.mean(axis=1, keepdims=True) if Z.any() else np.ones_like(Z)
+
+    @property
+    def _sigma(self) -> Array:
+        """(n, 1)"""
+        return np.asarray(_FIRST * self._growth * self.problem.cost[:, None])
+
+    def run(self, max_iter: int) -> Solution:
+        self._last, self._stall = max_iter, Stall(_PATIENCE, 0.5)
+        with np.errstate(all="ignore"):  # bad steps overflow; what is not finite is not kept
+            end = self.rounds()
+        out_of_steps = end is None or self.n_iter >= self._last
+        certificate = self.ledger.close(self.n_iter, "max_iter" if out_of_steps else "stalled")
+        return Solution(self._best, self._best_duals, certificate, scales=self._R.scales)
+
+    # -- one round --------------------------------------------------------------------------------------------------
+
+    def _begin_round(self) -> _Point:
+        self._centre_b = self._V[self._design.r :].copy()
+        self._kappa = _KAPPA * _FIRST * self._growth * float(self.problem.cost.sum())
+        self._sigma_W = _FIRST_KINK * self._growth * self._R.curvature
+        return self._point(self._U)
+
+    def _stops(self, point: _Point, steps: int) -> bool:
+        return steps >= _STEPS or self.n_iter >= self._last
+
+    def _search(self, point: _Point, direction: Array) -> tuple[float, _Point]:
+        slope = float((point.gradient * direction).sum())
+        self._promised = -slope
+
+        def trial(t: float) -> tuple[float, _Point]:
+            reached = self._point(point.U + t * direction)
+            return reached.value, reached
+
+        noise = 1e-14 * abs(point.value)
+        t, reached = backtrack(trial, point.value, slope, share=_ARMIJO, shortest=_SHORTEST, rounding=noise)
+        return (t, reached) if t > 0.0 else (0.0, point)
+
+    def _is_solved(self, point: _Point, direction: Array, length: float) -> bool:
+        moved = float((np.square(point.at.A - self._A) / self._sigma).sum())
+        asked = self.ledger.tol * abs(self.ledger.primal) if np.isfinite(self.ledger.primal) else 0.0
+        return length == 0.0 or self._promised <= _EXACT * max(moved, asked)
+
+    def _move_centre(self, end: Round[_Point]) -> bool:
+        point = end.point
+        self._A, self._U, self._V = point.at.A, point.U, point.V
+        if self._kink is not None and point.Y is not None:
+            self._Y = self._kink.project(point.Y)
+        self._certify()
+        if self.ledger.done or self.n_iter >= self._last:
+            return False
+        growth = next((factor for most, factor in _GROWTH if end.steps <= most), 0.5)
+        self._growth = min(growth * self._growth, _LARGEST)
+        self._R = self._R.moved(self._V[: self._design.r])
+        return not self._stall.note(self.ledger.gap)
+
+    # -- the smooth problem -----------------------------------------------------------------------------------------
+
+    def _point(self, U: Array) -> _Point:
+        V = U if self._basis is None else U @ self._basis.T
+        S, W = self._design.scores(V), V[: self._design.r]
+        E = self._margins.violations(S, self.problem.y, self._targets)
+        at = self._nearest(self._A + self._sigma * E)
+        value = float(np.vdot(at.A, E)) - 0.5 * float((np.square(at.A - self._A) / self._sigma).sum()) - self._squares(at.A)
+        G = self._design.adjoint(self._margins.derivative(at.A, self.problem.y))
+        value += self._R.value(W)
+        G[: self._design.r] += self._R.gradient(W)
+        Y = None
+        if self._kink is not None:
+            Y = self._Y + self._sigma_W * W
+            pushed = self._kink.project(Y)
+            value += float(np.vdot(pushed, W)) - 0.5 * float(np.square(pushed - self._Y).sum()) / self._sigma_W
+            G[: self._design.r] += pushed
+        if self.problem.fit_intercept:
+            b, moved = V[self._design.r], V[self._design.r] - self._centre_b[0]
+            value += 0.5 * float(moved @ moved) / self._kappa + self.problem.penalty.offset_value(b)
+            G[self._design.r] += moved / self._kappa + self.problem.penalty.offset_gradient(b)
+        return _Point(U, V, S, value, at, Y, G if self._basis is None else G @ self._basis)
+
+    def _nearest(self, T: Array) -> Projected:
+        """The duals of the smooth problem; those of a squared loss have their square beside them."""
+        y, cost = self.problem.y, self.problem.cost
+        if self.problem.loss.squared:
+            return self._domain.project_squared(T, y, 0.5 * self._sigma[:, 0] / cost)
+        return self._domain.project(T, y, cost)
+
+    def _squares(self, A: Array) -> float:
+        if not self.problem.loss.squared:
+            return 0.0
+        return float((0.25 * self._domain.square(A, self.problem.y) / self.problem.cost).sum())
+
+    # -- Newton's step ----------------------------------------------------------------------------------------------
+
+    def _direction(self, point: _Point) -> Array | None:
+        self.n_iter += 1
+        if point.U.size <= _DENSE:
+            solve = definite(self._hessian(point))
+            if solve is None:
+                return -point.gradient
+            return -solve(np.ascontiguousarray(point.gradient.T).ravel()).reshape(self._q, -1).T
+        diagonal = self._diagonal(point)
+        return -conjugate_gradients(
+            lambda D: self._product(point, D), lambda D: D / diagonal, point.gradient, _CG_TOL, _CG_STEPS
+        )
+
+    def _product(self, point: _Point, D: Array) -> Array:
+        V = D if self._basis is None else D @ self._basis.T
+        r, S = self._design.r, self._design.scores(V)
+        moves = self._sigma * point.at.along(self._linear(S))
+        H = self._design.adjoint(self._margins.derivative(moves, self.problem.y))
+        H[:r] += self._R.product(point.V[:r], V[:r])
+        if self._kink is not None and point.Y is not None:
+            H[:r] += self._sigma_W * self._kink.along(point.Y, V[:r])
+        if self.problem.fit_intercept:
+            H[r] += V[r] / self._kappa + self.problem.penalty.offset_gradient(V[r])
+        return H if self._basis is None else H @ self._basis
+
+    def _linear(self, S: Array) -> Array:
+        """The change of the violations with the scores."""
+        return self._margins.violations(S, self.problem.y, self._no_targets)
+
+    @cached_property
+    def _no_targets(self) -> Array:
+        return np.zeros_like(self._targets)
+
+    def _blocks(self, point: _Point) -> Array:
+        """The Hessian of each row in its scores, in the coordinates of the unknowns, (n, q, q)."""
+        n, c = point.S.shape
+        columns = np.eye(c) if self._basis is None else self._basis
+        out = np.empty((n, self._q, self._q))
+        for k in range(self._q):
+            moves = self._sigma * point.at.along(self._linear(np.tile(columns[:, k], (n, 1))))
+            out[:, :, k] = self._margins.derivative(moves, self.problem.y) @ columns
+        return out
+
+    def _hessian(self, point: _Point) -> Array:
+        """Dense, class by class."""
+        r, q, penalised = self._design.n_unknowns, self._q, self._design.r
+        blocks = self._blocks(point)
+        active = np.flatnonzero(np.abs(blocks).max(axis=(1, 2)) > 0.0)
+        H = np.zeros((q, r, q, r))
+        for rows, Z in self._design.dense_rows(active):
+            for k in range(q):
+                for other in range(k + 1):
+                    G = Z.T @ (blocks[rows, k, other][:, None] * Z)
+                    H[k, :, other, :] += G
+                    if other != k:
+                        H[other, :, k, :] += G.T
+        self._R.add_to(H, point.V[:penalised], self._basis)
+        if self._kink is not None and point.Y is not None:
+            self._add_kink(H, point.Y)
+        if self.problem.fit_intercept:
+            offsets = np.eye(q) / self._kappa + self._offset_curvature * np.eye(q)
+            H[:, penalised, :, penalised] += offsets
+        return H.reshape(q * r, q * r)
+
+    @property
+    def _offset_curvature(self) -> float:
+        return float(self.problem.penalty.offset_gradient(np.ones(1))[0])
+
+    def _add_kink(self, H: Array, Y: Array) -> None:
+        """Feature by feature, class by class of the basis."""
+        assert self._kink is not None
+        d, columns = len(Y), np.eye(Y.shape[1]) if self._basis is None else self._basis
+        each = np.arange(d)
+        for k in range(self._q):
+            moves = self._sigma_W * self._kink.along(Y, np.tile(columns[:, k], (d, 1))) @ columns  # (d, q)
+            for other in range(self._q):
+                H[other, each, k, each] += moves[:, other]
+
+    def _diagonal(self, point: _Point) -> Array:
+        """Of the Hessian, about: (r, q)."""
+        n, c = point.S.shape
+        squares = np.empty((self._design.n_unknowns, c))
+        curvature = self._sigma * point.at.free
+        own = np.arange(n), self.problem.y
+        if self._margins.relative:
+            curvature[own] = curvature.sum(axis=1)
+        X = self._design.X
+        squares[: self._design.r] = (X.multiply(X) if hasattr(X, "multiply") else X * X).T @ curvature
+        squares[self._design.r :] = curvature.sum(axis=0) + 1.0 / self._kappa
+        squares[: self._design.r] += self._R.curvature + (0.0 if self._kink is None else self._sigma_W)
+        return squares if self._basis is None else np.maximum(squares @ np.square(self._basis), 1e-300)
+
+    # -- what it proves ---------------------------------------------------------------------------------------------
+
+    def _certify(self) -> None:
+        """Notes the machine and the bound of the duals; keeps the best of both."""
+        problem, y = self.problem, self.problem.y
+        A = balanced_by_margins(problem, self._A) if problem.fit_intercept else self._A
+        if not problem.loss.squared:
+            A = self._domain.repaired(A, y, problem.cost) if self._domain.room(A, y, problem.cost) == 0.0 else A
+            A = self._domain.room(A, y, problem.cost) * A
+        T = self._margins.derivative(A, y)
+        Z = -np.asarray(problem.X.T @ T, dtype=np.float64)
+        linear = float((self._targets[y] * A).sum()) - self._squares(A)
+        machines = [self._design.machine(self._V)]
+        if self._kink is not None:  # entries that are 0 are so exactly
+            machines.append((problem.penalty.minimizer(Z), machines[0][1]))
+        for W, b in machines:
+            primal = problem.primal(W, b)
+            if primal <= self._best.primal or not np.isfinite(self._best.primal):
+                self._best = Machine(W, b, primal)
+        dual = linear - self._R.conjugate(Z, self._V[: self._design.r])
+        if problem.fit_intercept:
+            dual -= problem.penalty.offset_conjugate(T.sum(axis=0), float(problem.cost.sum()))
+        size = float(np.sqrt(np.square(self._V[: self._design.r]).sum()))
+        dual -= hidden_by_rounding(float(np.abs(A).sum()), size, problem.longest_row)
+        if dual >= self.ledger.dual or not len(self._best_duals.values):
+            self._best_duals = sparse_duals(A)
+        self.ledger.add(self._best.primal, dual if np.isfinite(dual) else -np.inf, max(1, self.n_iter))
+
+
+def _sum_zero_basis(c: int) -> Array:
+    """Orthonormal columns (c, c - 1) that span the vectors of sum zero."""
+    basis: Any = np.linalg.qr(np.hstack([np.ones((c, 1)), np.eye(c)[:, : c - 1]]))[0][:, 1:]
+    return np.asarray(basis - basis.mean(axis=0))
