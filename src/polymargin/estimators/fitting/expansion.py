@@ -211,8 +211,10 @@ def _on_the_kernel(
         noise = _NOISE * float((np.abs(made.A) * np.abs(at_support)).sum(axis=0).max(initial=0.0))
         left_out = at_support - problem.X[made.support] @ W  # E A, before anything is summed
         beside, without = _roots(made.A.T @ left_out, noise)
-        penalty = problem.penalty_value(np.vstack([W, beside]), made.b) - problem.penalty.value(without)
-        penalty = max(penalty, problem.penalty_value(np.zeros_like(without), made.b))  # no norm is negative
+        vectors = np.vstack([W, beside])
+        if without.any():  # rounded features may be longer than the kernel says: then only their products are right
+            vectors = _roots(vectors.T @ vectors - without.T @ without, 0.0)[0]
+        penalty = problem.penalty_value(vectors, made.b)
     primal = problem.total_loss(S + made.b) + penalty
     moved = max(abs(primal - made.primal), abs(penalty - made.penalty))
     return made._replace(penalty=penalty, primal=primal, moved=moved if np.isfinite(moved) else 0.0)
