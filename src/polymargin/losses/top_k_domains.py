@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,9 @@ from polymargin.losses.domain import Domain, Projected
 from polymargin.losses.margins import Array, Classes, Mask
 
 _ROUNDING = 1e-9  # of the largest dual: what the ratios of duals may be off
-_HALVINGS = 60
+_MOST_STEPS, _FINE = 100, 1e-15
+_ROUNDED = 1e-14  # of a sum of duals
+_FAR = 4.0  # of the largest number at hand
 _SAME = 1e-10  # relative: what bisections leave of equal numbers
 _NOTHING = 1e-14  # of the cost: what bisections leave of 0
 
@@ -46,17 +49,19 @@ class CappedSimplex(Domain):
         rows = np.flatnonzero(closed)
         if len(rows):
             T, cap = np.where(rivals[rows], T[rows], 0.0), cap[rows]  # the level is positive: 0 stays 0
-            A[rows] = np.clip(T - _levels_of_box(T, cap, upper[rows])[:, None], 0.0, cap[:, None])
+            levels = np.maximum(_levels_of_box(T, cap, upper[rows]), 0.0)  # rounding aside, the sum exceeds the cost at 0
+            A[rows] = np.clip(T - levels[:, None], 0.0, cap[:, None])
         return Projected(A, (A > 0.0) & (upper[:, None] / self.k > A), closed)
 
     def project_squared(self, T: Array, y: Classes, stiff: Array) -> Projected:
-        """By bisection on the gauge g, at which ``<T - a, a> = stiff g^2`` for the nearest a of that gauge."""
-        low, high = np.zeros(len(T)), self.gauge(np.where(self.margins.present(y, T.shape[1]), np.maximum(T, 0.0), 0.0), y)
-        for _ in range(_HALVINGS):
-            g = 0.5 * (low + high)
+        """The root of the gauge g: ``<T - a, a> = stiff g^2`` for the nearest a of that gauge."""
+
+        def slope(g: Array) -> Array:
             A = self.project(T, y, g).A
-            more = ((T - A) * A).sum(axis=1) > stiff * g**2
-            low, high = np.where(more, g, low), np.where(more, high, g)
+            return np.asarray(stiff * g - ((T - A) * A).sum(axis=1) / np.maximum(g, 1e-300))
+
+        most = self.gauge(np.where(self.margins.present(y, T.shape[1]), np.maximum(T, 0.0), 0.0), y)
+        high = _rising_root(slope, most)
         A = self.project(T, y, high).A
         cap, most = high[:, None] / self.k, A.max(axis=1, initial=0.0)
         tied = (A >= cap * (1.0 - _SAME)) & (most > 0.0)[:, None]
@@ -128,25 +133,21 @@ class TopKSimplex(Domain):
         return self._project_on_cone(T, self.margins.present(y, T.shape[1]), np.full(len(T), np.inf), stiff)
 
     def _project_on_cone(self, T: Array, rivals: Mask, upper: Array, stiff: Array) -> Projected:
-        """By two nested bisections: on S, whose slope is that of the Lagrangian, and on what all duals of a row lose."""
+        """By the root of S, whose slope is that of the Lagrangian; for given S all duals of a row lose the same."""
         positive = np.where(rivals, np.maximum(T, 0.0), 0.0)
-        low, high = np.zeros(len(T)), np.minimum(upper, positive.sum(axis=1) + self.k * positive.max(axis=1))
-        for _ in range(_HALVINGS):
-            S = 0.5 * (low + high)
-            rises = self._slope(T, rivals, S) + stiff * S > 0.0
-            low, high = np.where(rises, low, S), np.where(rises, S, high)
+        most = np.minimum(upper, positive.sum(axis=1) + self.k * positive.max(axis=1))
+        high = _rising_root(lambda S: self._slope(T, rivals, S) + stiff * S, most)
         S = np.where(high > _NOTHING * np.where(np.isfinite(upper), upper, 1.0), high, 0.0)
-        A = self._given_total(T, rivals, S)[0]
-        return self._on_face(A, S, upper, stiff)
+        A, level = self._given_total(T, rivals, S)
+        return self._on_face(A, level, S, upper, stiff)
 
-    def _on_face(self, A: Array, S: Array, upper: Array, stiff: Array) -> Projected:
-        """The duals at their cap S / k move with S; the sum is tied to S if the own class's share is 0 or at its cap too."""
-        some, total = (S > 0.0)[:, None], A.sum(axis=1)
-        tied = (A >= S[:, None] / self.k * (1.0 - _SAME)) & some
-        no_share, full_share = total >= S * (1.0 - _SAME), total <= (1.0 - 1.0 / self.k) * S * (1.0 + _SAME)
-        ratio = np.where(no_share, self.k, self.k - 1.0) - tied.sum(axis=1)
+    def _on_face(self, A: Array, level: Array, S: Array, upper: Array, stiff: Array) -> Projected:
+        """The duals at their cap S / k move with S. The sum is tied to S if it has a price: the own class's share is 0 where
+        that is positive, at its own cap where it is negative."""
+        tied = (A >= S[:, None] / self.k) & (S > 0.0)[:, None]
+        ratio = np.where(level > 0.0, self.k, self.k - 1.0) - tied.sum(axis=1)
         weight = np.where(upper * (1.0 - _SAME) <= S, np.inf, self.k**2 * stiff)
-        return Projected(A, (A > _SAME * S[:, None]) & ~tied, no_share | full_share, tied, ratio, weight)
+        return Projected(A, (A > 0.0) & ~tied, level != 0.0, tied, ratio, weight)
 
     def _slope(self, T: Array, rivals: Mask, S: Array) -> Array:
         """Of half the squared distance, as a function of S."""
@@ -156,21 +157,35 @@ class TopKSimplex(Domain):
 
     def _given_total(self, T: Array, rivals: Mask, S: Array) -> tuple[Array, Array]:
         """The nearest duals for given S, and the level that is taken off all of them."""
-        cap = S[:, None] / self.k
-
-        def at(level: Array) -> Array:
-            return np.where(rivals, np.clip(T - level[:, None], 0.0, cap), 0.0)
-
-        total = at(np.zeros(len(T))).sum(axis=1)
+        T = np.where(rivals, T, -_FAR * (1.0 + np.abs(T).max(axis=1, keepdims=True) + S[:, None]))  # never reached
+        cap = S / self.k
+        total = np.clip(T, 0.0, cap[:, None]).sum(axis=1)
         wanted = np.clip(total, (1.0 - 1.0 / self.k) * S, S)
-        reach = np.abs(T).max(axis=1) + S
-        low, high = np.where(total < wanted, -reach, 0.0), np.where(total > wanted, reach, 0.0)
-        for _ in range(_HALVINGS):
-            level = 0.5 * (low + high)
-            more = at(level).sum(axis=1) > wanted
-            low, high = np.where(more, level, low), np.where(more, high, level)
-        level = np.where(total == wanted, 0.0, high)
-        return at(level), level
+        level = _levels_of_box(T, cap, wanted)
+        level = np.where(total > wanted, np.maximum(level, 0.0), np.where(total < wanted, np.minimum(level, 0.0), 0.0))
+        return np.clip(T - level[:, None], 0.0, cap[:, None]), level
+
+
+def _rising_root(slope: Callable[[Array], Array], most: Array) -> Array:
+    """Where rising, piecewise nearly linear functions of numbers in ``[0, most]`` are 0; `most` if they do not get there.
+
+    By false positions; every third step halves the interval.
+    """
+    low, high, x = np.zeros_like(most), most.copy(), most
+    at_low, at_high = np.full_like(most, np.nan), slope(most)
+    small, found = _FINE * np.abs(at_high), at_high <= 0.0
+    for step in range(_MOST_STEPS):
+        halves = np.isnan(at_low) | (step % 3 == 2)
+        part = np.where(halves, 0.5, at_low / np.where(at_low < at_high, at_low - at_high, -1.0))
+        x = np.where(found, x, low + np.clip(part, 0.0, 1.0) * (high - low))
+        value = slope(x)
+        rises = value > 0.0
+        low, at_low = np.where(rises, low, x), np.where(rises, at_low, value)
+        high, at_high = np.where(rises, x, high), np.where(rises, value, at_high)
+        found |= (np.abs(value) <= small) | (high - low <= _FINE * high)
+        if found.all():
+            break
+    return np.asarray(x)
 
 
 def _shared_by_largest(E: Array, k: int) -> tuple[Array, Array]:
@@ -182,7 +197,7 @@ def _shared_by_largest(E: Array, k: int) -> tuple[Array, Array]:
 
 
 def _levels_of_box(T: Array, cap: Array, total: Array) -> Array:
-    """The t >= 0 for which ``clip(T - t, 0, cap)`` add up to `total` in each row.
+    """The t for which ``clip(T - t, 0, cap)`` add up to `total` in each row.
 
     As t falls an entry begins to count at ``t = T`` and ends at ``t = T - cap``: in between the sum is a line.
     """
@@ -193,6 +208,6 @@ def _levels_of_box(T: Array, cap: Array, total: Array) -> Array:
     slopes = np.cumsum(np.where(order < c, 1.0, -1.0), axis=1)
     sums = np.zeros((n, 2 * c))
     np.cumsum(-slopes[:, :-1] * np.diff(levels, axis=1), axis=1, out=sums[:, 1:])
-    last, rows = np.count_nonzero(sums < total[:, None], axis=1) - 1, np.arange(n)
-    found = levels[rows, last] - (total - sums[rows, last]) / np.maximum(slopes[rows, last], 1.0)
-    return np.maximum(found, 0.0)  # rounding aside, the sum exceeds the total at 0
+    reached = sums <= total[:, None] * (1.0 + _ROUNDED)  # the lowest t, where several will do
+    last, rows = np.maximum(np.count_nonzero(reached, axis=1) - 1, 0), np.arange(n)
+    return np.asarray(levels[rows, last] - (total - sums[rows, last]) / np.maximum(slopes[rows, last], 1.0))

@@ -40,7 +40,7 @@ _GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round 
 _LARGEST = 1e9  # sigma, in first ones
 _KAPPA = 1e3  # of the offsets' proximal term, in first sigmas times all costs; grows with sigma
 _STEPS = 60  # of one round
-_EXACT = 0.003  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
+_EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
 _ARMIJO, _SHORTEST = 1e-4, 1e-9
 _PATIENCE = 12  # rounds that do not halve the gap
 _DENSE = 1500  # unknowns of a dense system
@@ -286,7 +286,8 @@ class _General(MultiplierMethod[_Point, Array]):
     def _certify(self) -> None:
         """Notes the machine and the bound of the duals; keeps the best of both."""
         problem, y = self.problem, self.problem.y
-        A = balanced_by_margins(problem, self._A) if problem.fit_intercept else self._A
+        free = problem.fit_intercept and not self._offset_curvature
+        A = balanced_by_margins(problem, self._A) if free else self._A
         if not problem.loss.squared:
             A = self._domain.repaired(A, y, problem.cost) if self._domain.room(A, y, problem.cost) == 0.0 else A
             A = self._domain.room(A, y, problem.cost) * A
