@@ -179,7 +179,7 @@ class Problem(Objective):
 
     @property
     def fixes_sum_of_offsets(self) -> bool:
-        return False  # a constant added to all of them changes nothing
+        return self.loss.sums_to_zero  # of margins to rivals: a constant added to all of them changes nothing
 
     @property
     def _steepest(self) -> float:
@@ -204,13 +204,14 @@ class Problem(Objective):
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``.
 
-        A dual beside the label `n_classes` belongs to no class: only the own class feels it.
+        With absolute margins ``tau_iy = a_iy``. A dual beside the label `n_classes` belongs to no class: only the own class feels it.
         """
         support = np.flatnonzero(np.diff(duals.starts))
-        tau = np.zeros((len(support), self.n_classes + 1))
+        tau, own = np.zeros((len(support), self.n_classes + 1)), (np.arange(len(support)), self.y[support])
         rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
         tau[rows, duals.classes] = -duals.values
-        tau[np.arange(len(support)), self.y[support]] = -tau.sum(axis=1)
+        relative = self.loss.domain is None or self.loss.domain.margins.relative
+        tau[own] = -tau.sum(axis=1) if relative else -tau[own]
         return support, tau[:, : self.n_classes]
 
     def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:

@@ -196,6 +196,7 @@ class MarginClassifier(
         features = rows if mapping is None else self._features(mapping, rows, targets)
         implicit = features is None
         problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
+        problem = self._with_classes(problem, targets.classes)
         facts = targets.facts
         outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs
@@ -316,6 +317,10 @@ class MarginClassifier(
             penalty=self._penalty(),
             fit_intercept=self.fit_intercept,
         )
+
+    def _with_classes(self, problem: Problem, classes: NDArray[Any]) -> Problem:
+        """The problem with what parameters say of single classes, for machines that have such."""
+        return problem
 
     def _warm_start(self, problem: Problem) -> Any:
         """Where a fit starts that goes on from the last one; None if there is none, or it was of other data."""
@@ -484,7 +489,7 @@ class MarginClassifier(
         weight = validation.sample_weights(sample_weight, X.shape[0])
         indices = np.searchsorted(self.classes_, y).astype(np.int32)
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
-        return self._problem(X, indices, weight, len(self.classes_))
+        return self._with_classes(self._problem(X, indices, weight, len(self.classes_)), self.classes_)
 
     def _shaped(self, per_class: Any) -> Any:
         """What belongs to the classes, in scikit-learn's shape: for two classes the second minus the first."""

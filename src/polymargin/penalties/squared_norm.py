@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
-from polymargin.penalties.capabilities import Coupling
 
 
 class SquaredNorm(Penalty):
@@ -25,9 +24,6 @@ class SquaredNorm(Penalty):
 
     def minimizer(self, Z: Array) -> Array:
         return Z
-
-    def coupling(self, n_classes: int) -> Coupling:
-        return Coupling(1.0, 1.0, 1.0, 0.0)
 
     def class_metric(self, W: Array) -> Array:
         return np.eye(W.shape[1])

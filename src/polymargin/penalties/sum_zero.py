@@ -29,7 +29,7 @@ class AtSumZero(Penalty):
         return self.penalty.smooth
 
     def coupling(self, n_classes: int) -> Coupling | None:
-        free = self.penalty.coupling(n_classes)
+        free = Coupling(1.0, 1.0, 1.0, 0.0) if self.penalty.identity_hessian else self.penalty.coupling(n_classes)
         return None if free is None else Coupling(free.scale, 0.0, free.own, math.inf)
 
     def value(self, W: Array) -> float:

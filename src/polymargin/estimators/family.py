@@ -1,0 +1,100 @@
+"""What `MarginSVC` is made of: losses and penalties by name, each with its own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from polymargin import validation
+from polymargin.losses import LOSSES, ScoreLoss
+from polymargin.penalties import (
+    AtSumZero,
+    BlockNorm,
+    CoupledNorm,
+    ElasticNet,
+    GroupNorm,
+    PairwiseDistances,
+    Penalty,
+    SquaredNorm,
+)
+
+Check = Callable[[str, Any], None]
+
+
+class Kind(NamedTuple):
+    """A loss or penalty: how it is made, and its own parameters with their defaults."""
+
+    make: Callable[..., Any]
+    parameters: dict[str, Any]
+
+
+_MARGIN_LOSSES = {key: cls for key, cls in LOSSES.items() if hasattr(cls, "title")}
+_LOSS_PARAMETERS: dict[str, dict[str, Any]] = {"top_k": {"k": 2}, "top_k_sum": {"k": 2}, "reinforced": {"own_share": 0.5}}
+
+LOSS_KINDS = {key: Kind(cls, _LOSS_PARAMETERS.get(key, {})) for key, cls in _MARGIN_LOSSES.items()}
+PENALTY_KINDS = {
+    "l2": Kind(SquaredNorm, {}),
+    "lp": Kind(BlockNorm, {"p": 1.5}),
+    "pairwise": Kind(PairwiseDistances, {"p": 4.0, "epsilon": 1e-6}),
+    "coupled": Kind(CoupledNorm, {"alpha": 0.5}),
+    "elastic_net": Kind(ElasticNet, {"l1": 0.1}),
+    "group": Kind(GroupNorm, {"l1": 0.1}),
+}
+
+
+def _fraction(name: str, value: Any) -> None:
+    if not 0.0 <= validation.number(name, value) <= 1.0:
+        raise ValueError(f"{name}={value!r} is not valid: {name} must lie between 0 and 1 (the weight of the own margin).")
+
+
+def _coupling(name: str, value: Any) -> None:
+    if not -1.0 < validation.number(name, value) < 1.0:
+        raise ValueError(f"{name}={value!r} is not valid: {name} must lie between -1/(classes - 1) and 1, or R is not convex.")
+
+
+CHECKS: dict[str, Check] = {
+    "k": lambda name, value: _ignore(validation.whole(name, value, 1, "classes that count in a row, for example 2 or 5")),
+    "own_share": _fraction,
+    "epsilon": lambda name, value: _ignore(validation.positive(name, value, "it picks one solution, for example 1e-6")),
+    "alpha": _coupling,
+    "l1": lambda name, value: _ignore(validation.not_negative(name, value, "weight of the norm that makes zeros, try 0.1")),
+}
+
+
+def _ignore(value: Any) -> None:
+    """Checks return what they have checked."""
+
+
+def check_p(penalty: str, p: Any) -> None:
+    """The powers that a penalty takes."""
+    value = validation.number("p", p)
+    if penalty == "lp" and not 1.0 < value <= 2.0:
+        raise ValueError(f"p={p!r} is not valid: penalty='lp' takes 1 < p <= 2; with p = 2 it is penalty='l2'.")
+    if penalty == "pairwise" and not 2.0 <= value <= 100.0:
+        raise ValueError(
+            f"p={p!r} is not valid: penalty='pairwise' takes 2 <= p <= 100 here, where it is smooth; M3SVC takes p from 1 to "
+            "infinity."
+        )
+
+
+def chosen(kinds: dict[str, Kind], what: str, choice: Any, base: type) -> Kind | None:
+    """The kind that a name says; None for an object, which says everything itself."""
+    if isinstance(choice, base):
+        return None
+    if not isinstance(choice, str) or choice not in kinds:
+        names = ", ".join(map(repr, kinds))
+        raise ValueError(f"{what}={choice!r} is not valid: use {names}, or an object of a subclass of {base.__name__}.")
+    return kinds[choice]
+
+
+def made(kind: Kind | None, choice: Any, given: dict[str, Any], **more: Any) -> Any:
+    """The loss or penalty of a kind, from what was given and its defaults; an object as it is."""
+    if kind is None:
+        return choice
+    own = {name: default if given[name] is None else given[name] for name, default in kind.parameters.items()}
+    return kind.make(**own, **more)
+
+
+def penalty_for(loss: ScoreLoss, penalty: Penalty) -> Penalty:
+    """The penalty under the constraint that the loss brings."""
+    return AtSumZero(penalty) if loss.sums_to_zero else penalty

@@ -1,0 +1,241 @@
+"""Any loss of margins with any penalty."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin import validation
+from polymargin.estimators import family
+from polymargin.estimators.base import Common, MarginClassifier, Targets, Warm
+from polymargin.estimators.docs import documented
+from polymargin.label_costs import label_cost_matrix
+from polymargin.losses import ScoreLoss
+from polymargin.penalties import Penalty
+from polymargin.problem import Problem
+from polymargin.solvers import Solution, Start
+
+_OWN = ("k", "own_share", "p", "epsilon", "alpha", "l1")
+
+
+@documented(
+    class_vectors_="One vector per class, for two classes too. They add up to zero, but for losses and penalties that "
+    "tell another representative apart (one_vs_rest; coupled, elastic_net).",
+    class_offsets_="One offset per class. They add up to zero, but for loss='one_vs_rest'.",
+)
+class MarginSVC(MarginClassifier):
+    r"""Multi-class SVM of any loss of margins and any penalty, solved to a certified duality gap.
+
+    .. math:: \min_{W, b} R(W) + C \sum_i v_i \, \ell(s_i, y_i), \qquad s_{ik} = w_k \cdot x_i + b_k
+
+    with sample weights v and an unpenalised intercept b. The machines with names of their own are points of this table;
+    :func:`polymargin.machines` lists it.
+
+    Parameters
+    ----------
+    [parameters]
+    loss : str or ScoreLoss, default="crammer_singer"
+        Margins to rivals, ``m_l = s_y - s_l``: "crammer_singer" (the largest of ``[1 - m_l]_+``), "weston_watkins" (their
+        sum), "top_k" and "top_k_sum" (the mean of the k largest; alpha and beta form). Scores themselves, with class vectors
+        and offsets that add up to zero: "lee_lin_wahba" (the sum of the rivals' ``[1 + s_l]_+``), "absolute_max" (the largest
+        of them), "margin_regression" (``[1 - s_y]_+``), "total_max" and "total_sum" (of both), "reinforced" (a mean of both
+        kinds). "one_vs_rest" is the same as "total_sum" without the constraint.
+    penalty : str or Penalty, default="l2"
+        "l2" (``1/2 |W|^2``), "lp" (a block norm of the class vectors), "pairwise" (powers of their distances, M3), "coupled"
+        (their sum has a weight of its own), "elastic_net" (``1/2 |W|^2 + l1 |W|_1``: entries that are zero), "group"
+        (``1/2 |W|^2 + l1 sum_j |W_j|``: features that are out for all classes).
+    squared : bool, default=False
+        Whether the loss is squared: the square of a maximum, the sum of squares.
+    label_cost : array or DataFrame of shape (n_classes, n_classes), default=None
+        What it costs to predict the column where the row is true, zero on the diagonal: margins to rivals must reach it,
+        ``s_y - s_l >= label_cost[y, l]``. Rows and columns are in the order of the sorted classes, or named by a data frame.
+        For losses of margins to rivals. None is 1 for every error.
+    k : int, default=None
+        Of "top_k" and "top_k_sum"; None is 2.
+    own_share : float, default=None
+        Of "reinforced": the weight of the own margin, from 0 to 1; None is 0.5.
+    p : float, default=None
+        Of "lp" (1 < p <= 2; None is 1.5) and "pairwise" (2 <= p; None is 4).
+    epsilon : float, default=None
+        Of "pairwise": the ridge that picks one solution; None is 1e-6.
+    alpha : float, default=None
+        Of "coupled"; None is 0.5.
+    l1 : float, default=None
+        Of "elastic_net" and "group"; None is 0.1.
+
+    Attributes
+    ----------
+    [attributes]
+
+    See Also
+    --------
+    CrammerSingerSVC, WestonWatkinsSVC, TopKSVC, LpNormSVC, M3SVC, OneVsNoneSVC : products under their papers' names.
+
+    Notes
+    -----
+    A parameter that neither the loss nor the penalty has is refused, not ignored. Dual ascent solves every loss with "l2" and
+    "coupled", and losses of margins to rivals with "lp"; Newton's method with multipliers solves all other products, and ends
+    what ascent does not. It is made for moderate numbers of features times classes.
+
+    References
+    ----------
+    U. Dogan, T. Glasmachers and C. Igel. A unified view on multi-class support vector classification. JMLR 17, 2016.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
+    >>> from polymargin import MarginSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = MarginSVC(loss="weston_watkins", penalty="group", l1=3.0).fit(scale(X), y)
+    >>> machine.certificate_.status
+    'optimal'
+    >>> (machine.class_vectors_ != 0).any(axis=0)  # which features take part
+    array([False, False,  True,  True])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        loss: str | ScoreLoss = "crammer_singer",
+        penalty: str | Penalty = "l2",
+        squared: bool = False,
+        label_cost: Any = None,
+        k: int | None = None,
+        own_share: float | None = None,
+        p: float | None = None,
+        epsilon: float | None = None,
+        alpha: float | None = None,
+        l1: float | None = None,
+        **common: Unpack[Common],
+    ):
+        super().__init__(C, **common)
+        self.loss = loss
+        self.penalty = penalty
+        self.squared = squared
+        self.label_cost = label_cost
+        self.k = k
+        self.own_share = own_share
+        self.p = p
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.l1 = l1
+
+    # ---- what the machine is --------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        validation.flag("squared", self.squared)
+        loss, penalty = self._kinds()
+        self._check_own({} if loss is None else loss.parameters, {} if penalty is None else penalty.parameters)
+        made = self._loss()
+        if made.domain is None:
+            raise ValueError(f"loss={self.loss!r} is not valid: it is no loss of margins, with a domain of duals.")
+        if loss is None and self.squared:
+            raise ValueError("squared=True is not valid with an object as loss: make the object itself squared.")
+        if self.label_cost is not None and not made.domain.margins.relative:
+            raise ValueError(
+                f"label_cost is not valid with loss={self.loss!r}, whose margins are no differences of two scores; use "
+                "'crammer_singer', 'weston_watkins', 'top_k' or 'top_k_sum'."
+            )
+        if self._penalty().kink is not None and self.kernel != "linear":
+            raise ValueError(
+                f"penalty={self.penalty!r} is not valid with kernel={self.kernel!r}: it chooses features, and a kernel's "
+                "features are not those of X; use penalty='l2' or kernel='linear'."
+            )
+        if self.penalty == "pairwise" and made.key == "one_vs_rest":
+            raise ValueError(
+                "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that loss "
+                "is of the scores themselves; use loss='total_sum', whose class vectors add up to zero."
+            )
+
+    def _kinds(self) -> tuple[family.Kind | None, family.Kind | None]:
+        return (
+            family.chosen(family.LOSS_KINDS, "loss", self.loss, ScoreLoss),
+            family.chosen(family.PENALTY_KINDS, "penalty", self.penalty, Penalty),
+        )
+
+    def _check_own(self, of_loss: dict[str, Any], of_penalty: dict[str, Any]) -> None:
+        """Parameters that were given are those of this loss and penalty, and what these allow."""
+        kinds = family.LOSS_KINDS | family.PENALTY_KINDS
+        for name in _OWN:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if name not in of_loss and name not in of_penalty:
+                who = " and ".join(repr(key) for key, kind in kinds.items() if name in kind.parameters)
+                raise ValueError(
+                    f"{name}={value!r} has no meaning with loss={self.loss!r} and penalty={self.penalty!r}: it belongs to "
+                    f"{who}. Leave it out."
+                )
+            family.check_p(str(self.penalty), value) if name == "p" else family.CHECKS[name](name, value)
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _OWN}
+
+    def _loss(self) -> ScoreLoss:
+        kind, _ = self._kinds()
+        loss: ScoreLoss = family.made(kind, self.loss, self._given(), squared=bool(self.squared)) if kind else self.loss  # type: ignore[assignment]
+        return loss
+
+    def _penalty(self) -> Penalty:
+        _, kind = self._kinds()
+        return family.penalty_for(self._loss(), family.made(kind, self.penalty, self._given()))
+
+    def _with_classes(self, problem: Problem, classes: NDArray[Any]) -> Problem:
+        if self.label_cost is None:
+            return problem
+        costs = label_cost_matrix(self.label_cost, classes)
+        kind, _ = self._kinds()
+        if kind is None:
+            raise ValueError("label_cost is not valid with an object as loss: give the object its costs.")
+        return replace(problem, loss=family.made(kind, self.loss, self._given(), squared=bool(self.squared), costs=costs))
+
+    def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+        targets = super()._read_targets(X, y, sample_weight)
+        c = len(targets.classes)
+        if self.k is not None and self.k > c:
+            raise ValueError(f"k={self.k!r} is not valid: y has {c} classes, and k may be at most that.")
+        if self.alpha is not None and self.alpha <= -1.0 / (c - 1):
+            raise ValueError(
+                f"alpha={self.alpha!r} is not valid with {c} classes: alpha must be above -1/(classes - 1), or R is not convex."
+            )
+        if self.label_cost is not None:
+            label_cost_matrix(self.label_cost, targets.classes)
+        return targets
+
+    # ---- how it is solved -----------------------------------------------------------------------------------------
+
+    @property
+    def _has_kernel_dual(self) -> bool:  # type: ignore[override]
+        loss = self._loss()
+        plain = loss.domain is not None and loss.domain.margins.relative and not loss.squared
+        return plain and self._penalty().identity_hessian
+
+    @property
+    def _free_offsets(self) -> bool:
+        return bool(self.fit_intercept) and self.penalty != "pairwise"
+
+    def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        loss = self._loss()
+        shifts = loss.sums_to_zero or (loss.domain is not None and loss.domain.margins.relative)
+        return super()._representative(b) if shifts else b
+
+    def _identity(self) -> tuple[Any, ...]:
+        """What another fit must have in common to start from this one's duals."""
+        return self.loss, self.penalty, self.squared, *self._given().values()
+
+    def _start_from(self, last: Warm, problem: Problem) -> Start | None:
+        start: Start | None = super()._start_from(last, problem)
+        return start if last.of == self._identity() else None
+
+    def _leftover(self, problem: Problem, solution: Solution) -> Warm | None:
+        last: Warm | None = super()._leftover(problem, solution)
+        return None if last is None else last._replace(of=self._identity())
+
+    def _advice_if_trivial(self) -> str:
+        return "a larger C, or loss='weston_watkins', which does not collapse when no class has half of the weight"
