@@ -72,7 +72,7 @@ class RowsProof(Proof):
         room, total, squared_norm, squares = self.loop.scaled(factors)
         self._inside = None
         if room == 0.0:  # a cone: no multiple of these duals lies in it
-            room = 1.0
+            room = np.inf if self.problem.loss.squared else 1.0
             total, squared_norm, squares = self._move_inside(factors)
         return Ray(total, 0.5 * (squared_norm + squares), room)
 
