@@ -100,8 +100,10 @@ class RowsProof(Proof):
         return primal, self._repaired.ray.value
 
     def iterate(self) -> tuple[Array, Array]:
-        b = self.loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
-        return self.loop.weights(), b
+        W, b = self.loop.weights(), self.loop.intercepts()
+        if self.problem.penalty.fixes_sum:  # rounding moves it
+            W -= W.mean(axis=1, keepdims=True)
+        return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
     def duals(self) -> SparseDuals:
         """The duals whose value is the bound."""
