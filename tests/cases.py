@@ -144,7 +144,11 @@ class Optimum(NamedTuple):
 
 
 def optimum_of(
-    name: str, problem: Any, penalty: Callable[[Any, Any], Any], offsets: bool = True, vectors_sum_to_zero: bool | None = None
+    name: str,
+    problem: Any,
+    penalty: Callable[[Any, Any], Any],
+    offsets: bool = True,
+    vectors_sum_to_zero: bool | None = None,
 ) -> Optimum:
     """The minimum of ``sum_i u_i loss_i + penalty(W, b)`` by CVXPY; without `offsets` b is 0.
 
