@@ -143,8 +143,17 @@ class Optimum(NamedTuple):
     b: Any
 
 
-def optimum_of(name: str, problem: Any, penalty: Callable[[Any, Any], Any], offsets: bool = True) -> Optimum:
-    """The minimum of ``sum_i u_i loss_i + penalty(W, b)`` by CVXPY; without `offsets` b is 0."""
+def optimum_of(
+    name: str,
+    problem: Any,
+    penalty: Callable[[Any, Any], Any],
+    offsets: bool = True,
+    vectors_sum_to_zero: bool | None = None,
+) -> Optimum:
+    """The minimum of ``sum_i u_i loss_i + penalty(W, b)`` by CVXPY; without `offsets` b is 0.
+
+    Offsets add up to zero if the loss asks for it, and so do the class vectors, unless something else is said.
+    """
     import cvxpy as cp
 
     n, c = problem.n_rows, problem.n_classes
@@ -153,6 +162,8 @@ def optimum_of(name: str, problem: Any, penalty: Callable[[Any, Any], Any], offs
     F = problem.cost @ CASES[name].in_cvxpy(violations, own, problem.loss) + penalty(W, b)
     constraints = [] if offsets else [b == 0]
     if problem.loss.sums_to_zero:
-        constraints += [cp.sum(W, axis=1) == 0, cp.sum(b) == 0]
+        constraints.append(cp.sum(b) == 0)
+    if problem.loss.sums_to_zero if vectors_sum_to_zero is None else vectors_sum_to_zero:
+        constraints.append(cp.sum(W, axis=1) == 0)
     value = cp.Problem(cp.Minimize(F), constraints).solve(solver=cp.CLARABEL)
     return Optimum(float(value), W.value, b.value[0])

@@ -29,13 +29,23 @@ def stored(build, X, storage: str):
     return build.Rows(S.data, S.indices.astype(np.int32), S.indptr.astype(np.int64), X.shape[1])
 
 
-def open_loop(build, domain, X, y, cost, storage="dense64", waiting=False, seed=0, parameters=(), metric="identity"):
+def open_loop(
+    build, domain, X, y, cost, storage="dense64", waiting=False, seed=0, parameters=(), metric="identity", targets=None
+):
     rows = stored(build, X, storage)
-    return build.row_loop(domain, metric, rows, y, cost, int(y.max()) + 1, waiting, seed, list(parameters))
+    return build.row_loop(domain, metric, rows, y, cost, int(y.max()) + 1, waiting, seed, list(parameters), targets)
 
 
-def solved_row(build, domain, g, a, g_target, H, cost, parameters=(), metric="identity"):
-    """One row's duals; H is the metric: one curvature, one for each class with the own one last, or a matrix."""
+def targets_of(loss, c):
+    """The table of a native loop: None if all margins should reach 1."""
+    return None if loss.unit_targets else np.ascontiguousarray(loss.targets(c))
+
+
+def solved_row(build, domain, g, a, g_target, H, cost, parameters=(), metric="identity", own=-1):
+    """One row's duals; H is the metric: one curvature, one for each class with the own one last, or a matrix.
+
+    The own class comes after the others, or has the number `own`.
+    """
     H = np.asarray(H, dtype=np.float64)
     block = H if H.ndim == 2 else np.diag(np.broadcast_to(H, len(g) + 1))
-    return build.solve_row(domain, metric, np.ascontiguousarray(block), g, a, g_target, cost, list(parameters))
+    return build.solve_row(domain, metric, np.ascontiguousarray(block), g, a, g_target, cost, list(parameters), own)

@@ -11,20 +11,38 @@ import numpy as np
 import pytest
 import twins
 from cases import CASES, all_losses, called, optimum_of
-from loops import BUILDS, open_loop, problem_data, solved_row
+from loops import BUILDS, open_loop, problem_data, solved_row, targets_of
 from sklearn.metrics.pairwise import rbf_kernel
 
 from polymargin._core import native
 from polymargin.losses import ScoreLoss
-from polymargin.penalties import SquaredNorm
+from polymargin.penalties import CoupledNorm, SquaredNorm
 from polymargin.problem import Problem
 
 CORE = Path(__file__).parents[2] / "src" / "polymargin" / "_core"
-METRICS = ["identity", "class_scales", "between_classes"]
+METRICS = ["identity", "class_scales", "between_classes", "coupled"]
 LOSSES = [(name, loss) for name, loss in all_losses() if loss.row_problem is not None]
 
-each_loss = pytest.mark.parametrize("name, loss", LOSSES, ids=lambda part: part if isinstance(part, str) else called(part))
-each_metric = pytest.mark.parametrize("metric", METRICS)
+
+
+def suits(loss, metric) -> bool:
+    """Vectors of sum zero need a coupling, a matrix between the classes margins to rivals."""
+    if loss.sums_to_zero:
+        return metric == "coupled"
+    return metric != "between_classes" or loss.domain.margins.relative
+
+
+def each(losses, metrics=False):
+    found, names = losses, "name, loss"
+    if metrics:
+        names = "name, loss, metric"
+        found = [(*one, metric) for one in losses for metric in METRICS if suits(one[1], metric)]
+    return pytest.mark.parametrize(names, found, ids=lambda part: part if isinstance(part, str) else called(part))
+
+
+each_loss_in_its_metrics = each(LOSSES, metrics=True)
+each_domain_in_its_metrics = each([one for one in LOSSES if getattr(one[1], "costs", None) is None], metrics=True)
+each_loss_to_rivals = each([one for one in LOSSES if one[1].domain.margins.relative])
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -60,8 +78,10 @@ def problem_of(loss):
 
 @functools.cache
 def numbers_of(metric: str):
-    """Class scales, or a Laplacian and its inverse on vectors of sum 0."""
+    """Class scales, a Laplacian and its inverse on vectors of sum 0, or a coupling."""
     rng = np.random.default_rng(22)
+    if metric == "coupled":
+        return CoupledNorm(0.4).coupling(5)
     if metric == "class_scales":
         return 10.0 ** rng.uniform(-1.0, 0.5, 5)
     Q = np.triu(10.0 ** rng.uniform(-1.0, 0.5, (5, 5)), 1)
@@ -69,32 +89,38 @@ def numbers_of(metric: str):
     return L, np.ascontiguousarray(np.linalg.pinv(L))
 
 
-def factor_of(metric: str) -> np.ndarray:
+def factor_of(loss: ScoreLoss, metric: str) -> np.ndarray:
     """F with the penalty ``1/2 |W F|^2``."""
-    if metric == "identity":
+    if metric == "identity" or loss.sums_to_zero:
         return np.eye(5)
     if metric == "class_scales":
         return np.diag(numbers_of(metric) ** -0.5)
-    values, vectors = np.linalg.eigh(numbers_of(metric)[0])
+    numbers = numbers_of(metric)
+    values, vectors = np.linalg.eigh(numbers.own * np.eye(5) + numbers.across if metric == "coupled" else numbers[0])
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def open_in(build, loss, metric, storage, waiting=False):
     problem = problem_of(loss)
     arrays = problem.X, problem.y, problem.cost
-    loop = open_loop(build, loss.row_problem, *arrays, storage, waiting, 0, loss.row_parameters, metric)
+    rules = loss.row_parameters, metric, targets_of(loss, 5)
+    loop = open_loop(build, loss.row_problem, *arrays, storage, waiting, 0, *rules)
     if metric == "class_scales":
         loop.rescale(numbers_of(metric), np.zeros(5))
     elif metric == "between_classes":
         loop.change_metric(numbers_of(metric)[1], 1.0)
+    elif loss.sums_to_zero:
+        loop.couple(1.0, 0.0, True)
+    elif metric == "coupled":
+        loop.couple(*numbers_of(metric)[:2], False)
     return loop
 
 
 @functools.cache
 def optimum(name: str, loss: ScoreLoss, metric: str, intercept: bool) -> float:
     """Of the machine in the metric; with an intercept that of a proximal step, whose offsets stay near a centre."""
-    factor = factor_of(metric)
-    of_offsets = np.eye(5) if metric == "class_scales" else factor  # scales are those of the vectors alone
+    factor = factor_of(loss, metric)
+    of_offsets = factor if metric == "between_classes" else np.eye(5)  # others are those of the vectors alone
 
     def penalty(W, b):
         near = cp.sum_squares((b + MEANS[None] @ W - CENTRE[None]) @ of_offsets) / INVERSE_RHO if intercept else 0.0
@@ -105,8 +131,7 @@ def optimum(name: str, loss: ScoreLoss, metric: str, intercept: bool) -> float:
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("build", BUILDS)
-@each_metric
-@each_loss
+@each_loss_in_its_metrics
 def test_the_loop_reaches_the_optimum(name, loss, metric, build, intercept):
     for storage in ("dense64", "csr64"):
         loop = open_in(build, loss, metric, storage, waiting=storage == "csr64")
@@ -123,8 +148,7 @@ def test_the_loop_reaches_the_optimum(name, loss, metric, build, intercept):
             assert loop.dual_sum - 0.5 * loop.squared_norm == pytest.approx(loop.dual, rel=1e-9)
 
 
-@each_metric
-@each_loss
+@each_loss_in_its_metrics
 def test_no_epoch_lowers_the_dual(name, loss, metric):
     loop = open_in(native, loss, metric, "dense64")
     before = loop.dual
@@ -137,55 +161,88 @@ def test_no_epoch_lowers_the_dual(name, loss, metric):
 # ---- one row ----------------------------------------------------------------------------------------------------------
 
 
-def row_gain(loss, H, g, a, g_target, cost, to):
-    """What the row's share of the dual gains on the way from a to `to`."""
-    step = np.append(a - to, (to - a).sum())
-    own = (to.sum() ** 2 - a.sum() ** 2) / (4.0 * cost) if loss.squared else 0.0
-    return float(-step @ np.append(g, g_target) - 0.5 * step @ H @ step - own)
+class Row:
+    """One row of classes 0, 1, ... and its own one, which comes last or, for absolute margins, first; metric and duals."""
+
+    def __init__(self, rng, loss, metric):
+        self.loss, self.metric, self.margins = loss, metric, loss.domain.margins
+        m = int(rng.integers(max(1, int(max((0.0, *loss.row_parameters))) - 1), 8)) if self.margins.rivals else 1
+        self.own = 0 if self.margins.own else -1
+        self.signs = np.where(np.arange(m) == self.own, 1.0, -1.0)  # of the steps
+        self.H = self._curvatures(rng, m + 1)
+        self.cost = 10.0 ** rng.uniform(-1, 1)
+        self.g, self.g_target, self.a = rng.normal(size=m), 0.0, np.zeros(m)
+        self.a = self.solved(1.0)
+        self.g, self.g_target = rng.normal(size=m), float(rng.normal()) if self.margins.relative else 0.0
+
+    def _curvatures(self, rng, size):
+        if self.metric == "between_classes":
+            root = rng.normal(size=(size, size))
+            return 10.0 ** rng.uniform(-1, 1) * (root @ root.T + 0.3 * np.eye(size))
+        if self.metric == "coupled":
+            apart, together = 10.0 ** rng.uniform(-1, 1, 2)
+            return apart * np.eye(size) + (together - apart) / size
+        return np.diag(10.0 ** rng.uniform(-2, 1, size) if self.metric == "class_scales" else np.full(size, 0.7))
+
+    def solved(self, H=None):
+        metric, H = ("identity", H) if H is not None else (self.metric, self.H)
+        scores, parameters = (self.g, self.a, self.g_target), self.loss.row_parameters
+        return solved_row(native, self.loss.row_problem, *scores, H, self.cost, parameters, metric, self.own)
+
+    def of_all_classes(self, values):
+        """With the own class, if it is not among them."""
+        return values[None] if self.own == 0 else np.append(values, 0.0)[None]
+
+    @property
+    def y(self):
+        return np.array([self.own if self.own == 0 else len(self.g)])
+
+    def square(self, a):
+        return self.loss.squared * float(self.loss.domain.square(self.of_all_classes(a), self.y)[0]) / (4.0 * self.cost)
+
+    def go(self, to):
+        """Moves to the duals `to`, with the scores; returns what the row's share of the dual gains."""
+        step = np.append(self.signs * (to - self.a), (to - self.a).sum() if self.margins.relative else 0.0)
+        moved = self.H @ step
+        gain = float((to - self.a) @ (self.g - self.g_target) - 0.5 * step @ moved) - self.square(to) + self.square(self.a)
+        self.g, self.a = self.g - self.signs * moved[:-1], to
+        self.g_target += moved[-1] if self.margins.relative else 0.0
+        return gain
+
+    def gap(self):
+        """What the best duals would make of the slopes, less what these do; and the size of both."""
+        E = self.of_all_classes(self.g - self.g_target)
+        largest = self.loss.domain.largest_squared if self.loss.squared else self.loss.domain.largest
+        sup = self.cost * float(largest(E, self.y)[0][0])
+        taken = float(self.a @ (self.g - self.g_target)) - self.square(self.a)
+        return sup - taken, max(self.cost, sup, abs(taken))
 
 
-def random_row(rng, loss):
-    m = int(rng.integers(max(1, int(max((0.0, *loss.row_parameters))) - 1), 8))
-    g, g_target, cost = rng.normal(size=m), float(rng.normal()), 10.0 ** rng.uniform(-1, 1)
-    start = solved_row(native, loss.row_problem, rng.normal(size=m), np.zeros(m), 0.0, 1.0, cost, loss.row_parameters)
-    return g, start, g_target, cost
-
-
-def curvatures(rng, metric, size):
-    if metric == "between_classes":
-        root = rng.normal(size=(size, size))
-        return 10.0 ** rng.uniform(-1, 1) * (root @ root.T + 0.3 * np.eye(size))
-    return np.diag(10.0 ** rng.uniform(-2, 1, size) if metric == "class_scales" else np.full(size, 0.7))
-
-
-def slopes(loss, g, g_target, a, cost):
-    """A squared loss looks at the slope of its own class with its own part."""
-    return g, g_target + (a.sum() / (2.0 * cost) if loss.squared else 0.0)
-
-
-@each_metric
-@each_loss
+@each_domain_in_its_metrics
 def test_a_row_gains_and_stands_still_at_its_optimum_alone(name, loss, metric):
     rng = np.random.default_rng(5)
     for _ in range(20):
-        g, a, g_target, cost = random_row(rng, loss)
-        H = curvatures(rng, metric, len(g) + 1)
-        gained = []
+        row, gained = Row(rng, loss, metric), []
         for _ in range(4000):
-            scores = slopes(loss, g, g_target, a, cost)
-            to = solved_row(native, loss.row_problem, scores[0], a, scores[1], H, cost, loss.row_parameters, metric)
-            gained.append(row_gain(loss, H, g, a, g_target, cost, to))
-            assert gained[-1] >= -1e-12 * cost * max(1.0, np.abs(g).max())
-            moved = H @ np.append(a - to, (to - a).sum())
-            g, g_target, a = g + moved[:-1], g_target + moved[-1], to  # scores of the new duals
+            size = row.cost * max(1.0, np.abs(row.g).max(), row.cost)
+            gained.append(row.go(row.solved()))
+            assert gained[-1] >= -1e-12 * size
             if gained[-1] <= 1e-14 * sum(gained):
                 break
-        # no vertex of the domain is a way up: the loss of the slopes is what the duals make of them
-        S = np.append(g, g_target)[None] + np.append(np.zeros(len(g)), 1.0)
-        y = np.array([len(g)])
-        sup = cost * float(loss.value(S, y)[0])
-        taken = float(a @ (g - g_target)) - (a.sum() ** 2 / (4.0 * cost) if loss.squared else 0.0)
-        assert sup - taken == pytest.approx(0.0, abs=1e-6 * max(cost, sup, abs(taken)))
+        gap, size = row.gap()
+        assert gap == pytest.approx(0.0, abs=1e-6 * size)
+
+
+@each([one for one in LOSSES if one[1].unit_targets])
+def test_a_row_is_solved_at_once_in_the_identity(name, loss):
+    rng = np.random.default_rng(8)
+    for _ in range(200):
+        row = Row(rng, loss, "identity")
+        row.go(row.solved())
+        gap, size = row.gap()
+        assert gap == pytest.approx(0.0, abs=1e-9 * size)
+        before = row.a
+        np.testing.assert_allclose(row.solved(), before, atol=1e-7 * max(row.cost, before.max()))
 
 
 def test_a_matrix_that_is_diagonal_makes_class_scales():
@@ -204,19 +261,20 @@ def test_a_matrix_that_is_diagonal_makes_class_scales():
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@each_loss
+@each_loss_to_rivals
 def test_the_kernel_loop_closes_the_gap_of_every_domain(name, loss, build):
     rng, n, c = np.random.default_rng(7), 40, 5
     y, cost = np.r_[np.arange(c), rng.integers(0, c, n - c)].astype(np.int32), rng.uniform(0.1, 3.0, size=n)
     K = rbf_kernel(rng.normal(size=(n, 2)), gamma=0.7).astype(np.float32)
     S, a, b, sums, gaps = np.zeros((c, n)), np.zeros((n, c)), np.zeros(c), np.zeros(c), np.zeros(n)
-    build.kernel_ascend(loss.row_problem, K, S, a, y, cost, b, sums, 0.0, 1e-7, 10**7, 0, loss.row_parameters)
+    rules = loss.row_parameters, targets_of(loss, c)
+    build.kernel_ascend(loss.row_problem, K, S, a, y, cost, b, sums, 0.0, 1e-7, 10**7, 0, *rules)
     S = np.ascontiguousarray((K.astype(np.float64) @ twins.tau(a, y)).T)
-    value = build.kernel_gaps(loss.row_problem, S, a, y, cost, b, gaps, loss.row_parameters)
+    value = build.kernel_gaps(loss.row_problem, S, a, y, cost, b, gaps, *rules)
     assert value == pytest.approx(float(cost @ loss.value(S.T, y)), rel=1e-12)
     square = float((twins.tau(a, y) * S.T).sum())
-    own = float((a.sum(axis=1) ** 2 / (4.0 * cost)).sum()) if loss.squared else 0.0
-    dual = a.sum() - own - 0.5 * square
+    own = float((loss.domain.square(a, y) / (4.0 * cost)).sum()) if loss.squared else 0.0
+    dual = float((loss.targets(c)[y] * a).sum()) - own - 0.5 * square
     assert gaps.sum() == pytest.approx(value + 0.5 * square - dual, abs=1e-9 * dual)
     assert 0.0 <= value + 0.5 * square - dual <= 1e-4 * dual
     assert loss.squared or (loss.domain.gauge(a, y) <= cost * (1 + 1e-9)).all()

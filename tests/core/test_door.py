@@ -189,14 +189,59 @@ def test_the_row_loop_refuses_bases_scales_and_metrics_of_other_sizes():
         scaled.rescale(np.ones(4), np.zeros(5))
     with pytest.raises(ValueError, match="P has another shape"):
         open_loop(native, "box", X, y, cost, metric="between_classes").change_metric(np.eye(5), 1.0)
-    with pytest.raises(ValueError, match=r"unknown domain 'hinge': there are box, .*simplex"):
+    with pytest.raises(ValueError, match=r"unknown domain 'hinge': there are .*box, .*simplex"):
         open_loop(native, "hinge", X, y, cost)
-    with pytest.raises(ValueError, match=r"unknown metric 'euclid': identity, class_scales or"):
+    with pytest.raises(ValueError, match=r"unknown metric 'euclid': identity, class_scales, .* or"):
         open_loop(native, "box", X, y, cost, metric="euclid")
     with pytest.raises(ValueError, match="a has 2"):
         native.solve_row("box", "identity", np.eye(4), np.zeros(3), np.zeros(2), 0.0, 1.0)
     with pytest.raises(ValueError, match="H has another shape"):
         native.solve_row("box", "identity", np.eye(3), np.zeros(3), np.zeros(3), 0.0, 1.0)
+
+
+def test_targets_couplings_and_absolute_margins_are_checked():
+    X, y, cost = problem_data(3)
+    for shape in ((3, 3), (4, 5)):
+        with pytest.raises(ValueError, match="targets has another shape"):
+            open_loop(native, "simplex", X, y, cost, targets=np.ones(shape))
+    for parameters in ((), (1.0,), (-1.0, 1.0), (0.0, 0.0)):
+        with pytest.raises(ValueError, match="two parameters"):
+            open_loop(native, "absolute_box", X, y, cost, parameters=parameters)
+    with pytest.raises(ValueError, match="margins to rivals"):
+        open_loop(native, "absolute_box", X, y, cost, parameters=(1.0, 1.0), metric="between_classes")
+    with pytest.raises(RuntimeError, match="another metric"):
+        open_loop(native, "box", X, y, cost).couple(1.0, 0.0, True)
+    coupled = open_loop(native, "absolute_box", X, y, cost, parameters=(1.0, 1.0), metric="coupled")
+    for wrong in ((0.0, 1.0), (1.0, -1.0)):
+        with pytest.raises(ValueError, match="scale must be"):
+            coupled.couple(*wrong, True)
+    with pytest.raises(RuntimeError, match="no base"):
+        coupled.set_base(np.zeros((6, 4)), 0.0)
+    with pytest.raises(ValueError, match="own is out of range"):
+        native.solve_row("absolute_box", "identity", np.eye(3), np.zeros(2), np.zeros(2), 0.0, 1.0, [1.0, 1.0], 2)
+
+
+def test_duals_belong_to_margins():
+    X, y, cost = problem_data(3)
+    starts, others, values = np.arange(len(y) + 1), (y + np.int32(1)) % np.int32(4), np.full(len(y), 0.01)
+    for parameters, right, wrong in (((0.0, 1.0), others, y), ((1.0, 0.0), y, others)):
+        loop = open_loop(native, "absolute_simplex", X, y, cost, parameters=parameters)
+        with pytest.raises(ValueError, match="a row has a"):
+            loop.set_duals(starts, wrong, values)
+        loop.set_duals(starts, right, values)
+        assert loop.flow == pytest.approx(0.01 * len(y))
+
+
+def test_what_duals_are_made_for_does_not_change_under_them():
+    X, y, cost = problem_data(3)
+    starts, others, values = np.arange(len(y) + 1), (y + np.int32(1)) % np.int32(4), np.full(len(y), 0.01)
+    for begin in (lambda loop: loop.set_duals(starts, others, values), lambda loop: loop.ascend(len(y), 0.0)):
+        loop = open_loop(native, "box", X, y, cost, metric="coupled")
+        begin(loop)
+        with pytest.raises(RuntimeError, match="start_intercept comes before"):
+            loop.start_intercept(np.zeros(6), 1.0)
+        with pytest.raises(RuntimeError, match="couple comes before"):
+            loop.couple(1.0, 0.0, True)
 
 
 def test_newton_passes_need_a_first_one_and_arrays_that_fit():

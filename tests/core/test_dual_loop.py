@@ -128,7 +128,8 @@ def test_scaled_duals_are_seen_without_changing_the_iterate(domain):
     factors = np.random.default_rng(0).uniform(0.5, 2.0, size=(4, 4))
     scaled = a * factors[y]
     gauge = scaled.sum(axis=1) if domain == "simplex" else scaled.max(axis=1)
-    room, total, squared_norm = loop.scaled(factors)
+    room, total, squared_norm, squares = loop.scaled(factors)
+    assert squares == 0.0
     assert room == pytest.approx(min(1.0, (cost / np.maximum(gauge, 1e-300)).min()))
     assert total == pytest.approx(scaled.sum())
     assert squared_norm == pytest.approx(((X.T @ twins.tau(scaled, y)) ** 2).sum())

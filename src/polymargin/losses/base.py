@@ -99,9 +99,10 @@ class ScoreLoss(abc.ABC):
     @property
     def row_problem(self) -> str | None:
         """The core's name of its domain, whose loops solve it in every metric; None if there are none."""
-        if self.domain is None or not self._has_plain_margins:
+        if self.domain is None:
             return None
-        name = f"squared_{self.domain.name}" if self.squared else self.domain.name
+        kind = self.domain.name if self.domain.margins.relative else f"absolute_{self.domain.name}"
+        name = f"squared_{kind}" if self.squared else kind
         return name if name in native.domains() else None
 
     @property
@@ -112,7 +113,7 @@ class ScoreLoss(abc.ABC):
     @property
     def interior_block(self) -> str | None:
         """Name of the slack block in the interior point."""
-        if self.domain is None or not self._has_plain_margins:
+        if self.domain is None or not self.domain.margins.relative:
             return None
         return self.domain.squared_interior_block if self.squared else self.domain.interior_block
 

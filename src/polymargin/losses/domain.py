@@ -58,8 +58,8 @@ class Domain(abc.ABC):
     Attributes
     ----------
     name : str
-        Also that of its header in ``_core/domains/``, if native loops solve the loss; with ``squared_`` before it that of
-        the header for its square.
+        Also that of its header in ``_core/domains/``, if native loops solve the loss: with ``absolute_`` before it if its
+        margins are, and ``squared_`` before that for its square.
     margins : Margins
         What the duals belong to.
     interior_block, squared_interior_block : str or None
@@ -155,6 +155,12 @@ class Box(Domain):
     def has_plain_faces(self) -> bool:
         return True
 
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        if self.margins.relative:
+            return ()
+        return self.own_weight * self.margins.own, self.rival_weight * self.margins.rivals
+
     def weights(self, y: Classes, n_classes: int) -> Array:
         """The largest duals at a cost of 1, ``(n, c)``."""
         out = np.where(self.margins.present(y, n_classes), self.rival_weight, 0.0)
@@ -201,6 +207,10 @@ class Simplex(Domain):
 
     name = "simplex"
     interior_block, squared_interior_block = "crammer_singer", "squared_crammer_singer"
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        return () if self.margins.relative else (float(self.margins.own), float(self.margins.rivals))
 
     @property
     def has_plain_faces(self) -> bool:

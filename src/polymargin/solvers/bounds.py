@@ -212,16 +212,17 @@ def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
 
 
 def value_of_loop(loop: Any, n_classes: int, reach: float, matters: float) -> float:
-    """``sum_il a_il - 1/2 |W|^2`` of a native loop's duals, on rows of norm `reach` at most.
+    """``sum_il a_il delta_yl - 1/2 |W|^2`` of a native loop's duals, less squares, on rows of norm `reach` at most.
 
     Where sums of long rows may have lost more than a little of what `matters` on the way, the class vectors are summed anew,
     and what rounding may hide in that is taken off.
     """
     total, squared_norm = loop.dual_sum, loop.squared_norm
-    error = _ADDED * 2.0 * total * reach
+    error = _ADDED * 2.0 * loop.flow * reach
     hidden = (np.sqrt(squared_norm) + error) * error
     if hidden > _NEGLIGIBLE * matters:
-        _, total, squared_norm = loop.scaled(np.ones((n_classes, n_classes)))
+        _, total, squared_norm, squares = loop.scaled(np.ones((n_classes, n_classes)))
+        total -= 0.5 * squares
         hidden = (np.sqrt(squared_norm) + error) * error
     return float(total - 0.5 * squared_norm - hidden)
 

@@ -1,7 +1,8 @@
 """Convex problems with one class a row: methods one after the other, each where it pays.
 
     R = 1/2 |W|^2, or with class scales     dual ascent; then interior points if their system is small, Newton steps on the
-                                            free duals if those are few, or ascent to the end
+                                            free duals if those are few, or ascent to the end: as these know the loss
+    a coupling of the classes               the same, without Newton steps
     a smooth loss, any R with a model       Newton's method
     the pairwise hinge, any R with a model  dual ascent with weights of pairs if R is made of powers of distances; then, or
                                             at once for small exact fits, interior points
@@ -52,7 +53,7 @@ def solve_convex(
 ) -> Solution:
     """Solves `problem` to ``ledger.tol``, by the methods that its loss and penalty offer."""
     settings, penalty = Settings(max_iter, seed, n_threads), problem.penalty
-    if penalty.identity_hessian:
+    if penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None:
         return _quadratic(problem, ledger, settings, start)
     if penalty.class_scales is not None:
         return _with_class_scales(problem, ledger, settings, start)
@@ -113,7 +114,7 @@ def _finish_with_newton(
     """Newton steps on the free duals if these are few; where they fail, or are too many, ascent goes on."""
     assert so_far.duals is not None
     last = so_far.certificate.n_iter + left
-    if np.isfinite(cost_model.price_of_newton(problem, so_far.duals)):
+    if np.isfinite(_price_of_newton(problem, so_far.duals)):
         ledger.stage("Newton's method with multipliers", "ascent crawls, and few duals are free")
         so_far = multiplier_newton(problem, ledger, left, so_far)
     left = last - so_far.certificate.n_iter
@@ -127,6 +128,12 @@ def _finish_with_newton(
     return solution._replace(machine=machine, certificate=certificate)
 
 
+def _price_of_newton(problem: Problem, duals: SparseDuals) -> float:
+    """Of the method of multipliers, which knows no coupling of classes."""
+    coupled = problem.penalty.coupling(problem.n_classes) is not None
+    return np.inf if coupled else cost_model.price_of_newton(problem, duals)
+
+
 def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
     n_iter = so_far.certificate.n_iter
     ledger.at_hand = lambda: so_far.machine
@@ -137,7 +144,9 @@ def _finish_with_interior_point(problem: Problem, ledger: Ledger, max_iter: int,
         n_iter += 1
         ledger.add(np.inf, dual, n_iter)
 
-    result = interior_point(problem, tol=ledger.tol, max_iter=max_iter, on_iteration=note)
+    coupling = problem.penalty.coupling(problem.n_classes)  # of margins to rivals: their class vectors add up to zero anyway
+    scales = None if coupling is None else np.full(problem.n_classes, coupling.scale)
+    result = interior_point(problem, tol=ledger.tol, max_iter=max_iter, on_iteration=note, scales=scales)
     n_iter = so_far.certificate.n_iter + result.n_iter
     ledger.add(result.primal, result.dual, n_iter)
     certificate = ledger.close(n_iter, "max_iter" if result.n_iter >= max_iter else "stalled")
@@ -167,7 +176,7 @@ class Pace:
         """Of the other method, in epochs."""
         if cost_model.has_interior_point(self._problem):
             return float(cost_model.epochs_before_interior_points(self._problem))
-        return cost_model.price_of_newton(self._problem, duals) / cost_model.flops_of_epoch(self._problem)
+        return _price_of_newton(self._problem, duals) / cost_model.flops_of_epoch(self._problem)
 
 
 # ---- the pairwise hinge -----------------------------------------------------------------------------------------------

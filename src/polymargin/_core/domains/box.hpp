@@ -3,12 +3,13 @@
 
 #include "../metrics/between_classes.hpp"
 #include "../metrics/identity.hpp"
+#include "common/margins.hpp"
 #include "common/row_view.hpp"
 
 namespace polymargin {
 
-struct Box {
-    static constexpr bool squared = false, has_faces = true;
+struct Box : RelativeMargins {
+    static constexpr bool has_faces = true;
     Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
@@ -19,17 +20,16 @@ struct Box {
         return sum;
     }
 
-    double room(const double* a, Size count, double cost) const {
-        double highest = 0.0;
-        for (Size k = 0; k < count; ++k) highest = std::max(highest, a[k]);
-        return highest > cost ? cost / highest : 1.0;
+    double room(const RowDuals& duals) const {
+        const double highest = duals.largest();
+        return highest > duals.cost ? duals.cost / highest : 1.0;
     }
 
-    bool is_free(double a, double cost) const { return a > 0.0 && a < cost; }
+    bool is_free(double a, double cost, bool /*own*/) const { return a > 0.0 && a < cost; }
     bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
 
-    void project(double* a, Size count, double cost, bool /*closed*/, double* /*scratch*/) const {
-        for (Size k = 0; k < count; ++k) a[k] = std::min(std::max(0.0, a[k]), cost);
+    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::min(std::max(0.0, a[k]), duals.cost);
     }
 
     Assessment assess(RowView& row, double threshold) const {
@@ -45,7 +45,7 @@ struct Box {
             if (!drop) {
                 row.keep(kept++, k);
             } else if (a > 0.0) {
-                row.park(k);
+                row.park(row.classes[k], a);
             }
         }
         row.count = kept;

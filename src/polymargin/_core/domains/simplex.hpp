@@ -8,6 +8,7 @@
 
 #include "../metrics/class_scales.hpp"
 #include "../metrics/identity.hpp"
+#include "common/margins.hpp"
 #include "common/row_view.hpp"
 #include "common/thresholds.hpp"
 
@@ -38,8 +39,8 @@ inline void take_at_price(RowView& row, double nu, bool capped) {
     }
 }
 
-struct Simplex {
-    static constexpr bool squared = false, has_faces = true;
+struct Simplex : RelativeMargins {
+    static constexpr bool has_faces = true;
     Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
@@ -50,25 +51,25 @@ struct Simplex {
         return std::max(0.0, 1.0 + best - scores[y]);
     }
 
-    double room(const double* a, Size count, double cost) const {
-        double sum = 0.0;
-        for (Size k = 0; k < count; ++k) sum += a[k];
-        return sum > cost ? cost / sum : 1.0;
+    double room(const RowDuals& duals) const {
+        const double sum = duals.sum();
+        return sum > duals.cost ? duals.cost / sum : 1.0;
     }
 
     // A free dual of the face: away from its bounds.
-    bool is_free(double a, double /*cost*/) const { return a > 0.0; }
+    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
 
     // The row's own class cannot move when the duals add up to the cost.
     bool is_closed(double sum, double cost) const { return sum >= cost * (1.0 - 1e-14); }
 
-    // Projects a onto the domain, onto its rim sum a = cost if `closed`. `scratch` holds count doubles.
-    void project(double* a, Size count, double cost, bool closed, double* scratch) const {
+    // Projects a, values of the free duals, onto the domain, onto its rim sum a = cost if `closed`; duals at bounds stay there, and
+    // add up to `held`. `scratch` holds count doubles.
+    void project(const RowDuals& duals, bool closed, double /*held*/, double* a, double* scratch) const {
         double sum = 0.0;
-        for (Size k = 0; k < count; ++k) sum += std::max(0.0, a[k]);
+        for (Size k = 0; k < duals.count; ++k) sum += std::max(0.0, a[k]);
         double nu = 0.0;
-        if (closed || sum > cost) nu = simplex_threshold(a, count, cost, scratch);
-        for (Size k = 0; k < count; ++k) a[k] = std::max(0.0, a[k] - nu);
+        if (closed || sum > duals.cost) nu = simplex_threshold(a, duals.count, duals.cost, scratch);
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k] - nu);
     }
 
     Assessment assess(RowView& row, double /*threshold*/) const {

@@ -6,8 +6,9 @@
 
 namespace polymargin {
 
-struct SquaredSimplex {
-    static constexpr bool squared = true, has_faces = true;
+struct SquaredSimplex : RelativeMargins {
+    static constexpr Squares squares = Squares::of_sum;
+    static constexpr bool has_faces = true;
     Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
@@ -15,15 +16,19 @@ struct SquaredSimplex {
         return hinge * hinge;
     }
 
-    double room(const double* /*a*/, Size /*count*/, double /*cost*/) const { return 1.0; }
-    bool is_free(double a, double /*cost*/) const { return a > 0.0; }
-    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
-
-    void project(double* a, Size count, double /*cost*/, bool /*closed*/, double* /*scratch*/) const {
-        for (Size k = 0; k < count; ++k) a[k] = std::max(0.0, a[k]);
+    double room(const RowDuals& /*duals*/) const { return 1.0; }
+    double square(const RowDuals& duals) const {
+        const double sum = duals.sum();
+        return sum * sum;
     }
 
-    // From here on g_target is the slope of the own class with the loss's own part, sum_l a_l / (2u).
+    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
+    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
+
+    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
+    }
+
     Assessment assess(RowView& row, double /*threshold*/) const {
         double best = -infinity, lowest = infinity, sum = 0.0, inner = 0.0;
         for (Size k = 0; k < row.count; ++k) {
@@ -34,14 +39,14 @@ struct SquaredSimplex {
         }
         const double hinge = std::max(0.0, best - row.g_target);
         const double gap = row.cost * hinge * hinge + sum * sum / (4.0 * row.cost) - inner;
-        row.g_target += sum / (2.0 * row.cost);
-        lowest = std::min(lowest, row.g_target);
+        const double own = row.g_target + sum / (2.0 * row.cost);  // the slope of the own class, with the loss's part
+        lowest = std::min(lowest, own);
         Size kept = 0;
         for (Size k = 0; k < row.count; ++k) {
             if (row.a[k] > 0.0 || row.g[k] >= lowest) row.keep(kept++, k);
         }
         row.count = kept;
-        return {gap, std::max(best, row.g_target) - lowest};
+        return {gap, std::max(best, own) - lowest};
     }
 
     bool settled(const RowView& row) const { return row.count == 0; }
@@ -53,7 +58,7 @@ private:
     template <class Metric>
     static void solve_at_price(RowView& row, const Metric& metric) {
         if (!(metric.q > 0.0)) return solve_without_features(row);
-        const double h_target = metric.curvature(row.y) + 0.5 / row.cost, give = 1.0 / h_target;
+        const double h_target = metric.curvature(row.y), give = 1.0 / (h_target + 0.5 / row.cost);
         const double o_target = without_own_share(row, metric, h_target);
         take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target), false);
     }
@@ -63,7 +68,7 @@ private:
         std::fill_n(row.next, row.count, 0.0);
         if (row.count == 0) return;
         const Size best = row.highest();
-        row.next[best] = std::max(0.0, row.sum() + 2.0 * row.cost * (row.g[best] - row.g_target));
+        row.next[best] = std::max(0.0, 2.0 * row.cost * (row.g[best] - row.g_target));
     }
 };
 

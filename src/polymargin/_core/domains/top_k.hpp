@@ -10,29 +10,20 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <numeric>
-#include <stdexcept>
 #include <vector>
 
 #include "../metrics/identity.hpp"
-#include "common/row_view.hpp"
+#include "common/capped_prices.hpp"
 
 namespace polymargin {
 
-class TopK {
+class TopK : public LargestMargins {
 public:
-    static constexpr bool squared = false, has_faces = false;
+    static constexpr bool has_faces = false;
 
-    // parameters: k
-    TopK(const std::vector<double>& parameters, Size n_classes) : k_(parameters.size() == 1 ? parameters[0] : 0.0) {
-        if (!(k_ >= 1.0) || k_ != std::floor(k_) || k_ > static_cast<double>(n_classes)) {
-            throw std::invalid_argument("top_k needs one parameter, a whole number k from 1 to the number of classes");
-        }
-    }
-
-    Size fewest() const { return 2 * static_cast<Size>(k_); }
+    TopK(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes) {}
 
     double loss(const double* scores, Size n_classes, Size y) const {
         std::vector<double> margins(n_classes);
@@ -40,15 +31,17 @@ public:
         return std::max(0.0, top(margins.data(), n_classes).mean);
     }
 
+    // The loss of the margins of a list, which are overwritten; there is room for one more.
+    double loss_of_margins(double* margins, Size count) const {
+        margins[count] = 0.0;
+        return std::max(0.0, top(margins, count + 1).mean);
+    }
+
     // Duals outside of the cone have no multiple inside.
-    double room(const double* a, Size count, double cost) const {
-        double sum = 0.0, highest = 0.0;
-        for (Size k = 0; k < count; ++k) {
-            sum += a[k];
-            highest = std::max(highest, a[k]);
-        }
+    double room(const RowDuals& duals) const {
+        const double sum = duals.sum(), highest = duals.largest();
         if (highest * (k_ - 1.0) > sum * (1.0 + rounding)) return 0.0;
-        return std::min(1.0, cost / std::max(sum, k_ * highest));
+        return std::min(1.0, duals.cost / std::max(sum, k_ * highest));
     }
 
     // Classes without a dual stay in the list while they are among the k highest or above a class with one.
@@ -100,63 +93,6 @@ public:
     }
 
 private:
-    static constexpr double rounding = 1e-12;
-
-    struct Top {
-        double mean, last;  // of the k largest values: their sum over k, and the smallest of them
-    };
-
-    // `values` are reordered
-    Top top(double* values, Size count) const {
-        const Size k = std::min(static_cast<Size>(k_), count);
-        std::nth_element(values, values + (k - 1), values + count, std::greater<double>());
-        double sum = 0.0;
-        for (Size j = 0; j < k; ++j) sum += values[j];
-        return {sum / k_, values[k - 1]};
-    }
-
-    struct Price {
-        double nu, capped, capped_sum, free;  // how many z are beyond the cap, their sum, how many are between 0 and it
-    };
-
-    // nu with sum_l clip(z_l - nu, 0, cap) = fixed + share nu, a decreasing piecewise linear equation, by Newton steps that
-    // stop on the right piece. Where a whole interval of prices fits, one of them.
-    static Price price_of(const double* z, Size count, double cap, double fixed, double share, double guess) {
-        double highest = z[0], lowest = z[0];
-        for (Size k = 1; k < count; ++k) {
-            highest = std::max(highest, z[k]);
-            lowest = std::min(lowest, z[k]);
-        }
-        double low = lowest - 2.0 * cap, high = highest;
-        if (share > 0.0) {  // what is taken lies between nothing and all caps
-            low = std::min(low, -fixed / share);
-            high = std::max(high, (static_cast<double>(count) * cap - fixed) / share);
-        }
-        double nu = guess > low && guess < high ? guess : 0.5 * (low + high);
-        Price at{nu, 0.0, 0.0, 0.0};
-        for (int step = 0; step < 200; ++step) {
-            at = {nu, 0.0, 0.0, 0.0};
-            double free_sum = 0.0;
-            for (Size k = 0; k < count; ++k) {
-                const double value = z[k] - nu;
-                const bool capped = value >= cap, free = !capped && value > 0.0;
-                at.capped += capped ? 1.0 : 0.0;
-                at.capped_sum += capped ? z[k] : 0.0;
-                at.free += free ? 1.0 : 0.0;
-                free_sum += free ? z[k] : 0.0;
-            }
-            const double taken = at.capped * cap + free_sum - at.free * nu, excess = taken - (fixed + share * nu);
-            if (std::fabs(excess) <= 1e-15 * taken && at.free == 0.0) break;
-            (excess > 0.0 ? low : high) = nu;
-            const double slope = at.free + share;
-            const double newton = slope > 0.0 ? (free_sum + at.capped * cap - fixed) / slope : 0.5 * (low + high);
-            if (newton == nu) break;
-            nu = newton > low && newton < high ? newton : 0.5 * (low + high);
-            if (!(nu > low && nu < high)) break;
-        }
-        return at;
-    }
-
     // cap = A / (k - 1) and F(A) the maximum for a fixed A: a concave function whose slope is
     // nu (1 - n/(k-1)) + sum_capped (z - cap) / (k-1) - A, with n capped classes. Its root is A, unless the cap u / k is in the
     // way or the slope at 0, the mean of the k - 1 largest z, is not positive.
@@ -188,35 +124,6 @@ private:
         take(row, z, nu, share * total, total);
     }
 
-    // next = clip(z - nu, 0, cap). Where z is far above the cap rounding would leave the domain: what is between the bounds is
-    // scaled to the sum it must have. Classes that only rounding has put over the cap share the sum.
-    static void take(RowView& row, const double* z, double nu, double cap, double total) {
-        double capped = 0.0, free = 0.0;
-        for (Size k = 0; k < row.count; ++k) {
-            row.next[k] = std::min(std::max(z[k] - nu, 0.0), cap);
-            (row.next[k] < cap ? free : capped) += row.next[k];
-        }
-        const double left = std::max(0.0, total - capped);
-        if (!(free > 0.0) && left > rounding * total) return fill(row, z, cap, left);
-        const double scale = free > 0.0 ? left / free : 0.0, shared = capped > total ? total / capped : 1.0;
-        for (Size k = 0; k < row.count; ++k) {
-            row.next[k] = row.next[k] < cap ? std::min(scale * row.next[k], cap) : shared * cap;
-        }
-    }
-
-    // Hands out what is left to the highest classes below the cap, where their prices differ by less than rounding.
-    static void fill(RowView& row, const double* z, double cap, double left) {
-        while (left > 0.0) {
-            Size best = row.count;
-            for (Size k = 0; k < row.count; ++k) {
-                if (row.next[k] < cap && (best == row.count || z[k] > z[best])) best = k;
-            }
-            if (best == row.count) return;
-            const double more = std::min(left, cap - row.next[best]);
-            row.next[best] = left > more ? cap : row.next[best] + more;
-            left -= more;
-        }
-    }
 
     // A row of zeros moves no weight: its duals sit at the caps of the highest classes.
     void solve_without_features(RowView& row) const {
@@ -234,8 +141,6 @@ private:
             if (!ties && highest.last < 0.0) left -= 1.0;  // the own class is one of the k
         }
     }
-
-    double k_;
 };
 
 }  // namespace polymargin

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
 #include <utility>
 
 #include "../kernel/kernel_loop.hpp"
@@ -16,20 +17,21 @@ namespace polymargin {
 namespace {
 
 KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
-                   Changed<double, 1>& b, double* sums, double inverse_rho) {
+                   Changed<double, 1>& b, double* sums, double inverse_rho, const Targets& targets) {
     const Size c = S.shape(0), m = S.shape(1);
     if (a.shape(0) != m || a.shape(1) != c || y.shape(0) != m || cost.shape(0) != m || b.shape(0) != c) {
         throw std::invalid_argument("arrays of the kernel dual have shapes that do not belong together");
     }
     check_range(y, c, "y");
-    return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho};
+    if (targets) check_shape(*targets, c, c, "targets");
+    return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho, targets ? targets->data() : nullptr};
 }
 
 std::pair<std::int64_t, double> ascend(const std::string& domain, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
                                        Vector<Index> y, Vector<double> cost, Changed<double, 1> b, Changed<double, 1> sums,
                                        double inverse_rho, double goal, std::int64_t max_visits, std::uint64_t seed,
-                                       const Parameters& parameters) {
-    const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho);
+                                       const Parameters& parameters, const Targets& targets) {
+    const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho, targets);
     check_size(sums, data.c, "sums");
     if (K.shape(0) != data.m || K.shape(1) != data.m) throw std::invalid_argument("K must be of shape (m, m)");
     const auto rows = domain_kind(domain).make(parameters, data.c)->kernel_rows(data.c);
@@ -39,8 +41,8 @@ std::pair<std::int64_t, double> ascend(const std::string& domain, Matrix<float> 
 }
 
 double gaps(const std::string& domain, Changed<double, 2> S, Changed<double, 2> a, Vector<Index> y, Vector<double> cost,
-            Changed<double, 1> b, Changed<double, 1> out, const Parameters& parameters) {
-    const KernelData data = data_of(nullptr, S, a, y, cost, b, nullptr, 0.0);
+            Changed<double, 1> b, Changed<double, 1> out, const Parameters& parameters, const Targets& targets) {
+    const KernelData data = data_of(nullptr, S, a, y, cost, b, nullptr, 0.0, targets);
     check_size(out, data.m, "out");
     const auto rows = domain_kind(domain).make(parameters, data.c)->kernel_rows(data.c);
     return without_gil([&](const Poll& poll) { return rows->gaps(data, out.data(), poll); });
@@ -52,7 +54,11 @@ double room(const std::string& domain, Matrix<double> a, Vector<double> cost, co
     const Size n = a.shape(0), c = a.shape(1);
     const auto made = domain_kind(domain).make(parameters, c);
     double least = 1.0;
-    for (Size i = 0; i < n; ++i) least = std::min(least, made->room(a.data() + i * c, c, cost.data()[i]));
+    std::vector<Index> classes(c);
+    std::iota(classes.begin(), classes.end(), Index{0});
+    for (Size i = 0; i < n; ++i) {
+        least = std::min(least, made->room({classes.data(), a.data() + i * c, c, static_cast<Index>(c), cost.data()[i]}));
+    }
     return least;
 }
 
@@ -83,10 +89,10 @@ void bind_kernel(nb::module_& m) {
     bind_gather<float>(m);
     m.def("kernel_ascend", &ascend, "domain"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
           "y"_a.noconvert(), "cost"_a.noconvert(), "b"_a.noconvert(), "sums"_a.noconvert(), "inverse_rho"_a, "goal"_a,
-          "max_visits"_a, "seed"_a, "parameters"_a = Parameters());
+          "max_visits"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none());
     m.def("kernel_room", &room, "domain"_a, "a"_a.noconvert(), "cost"_a.noconvert(), "parameters"_a = Parameters());
     m.def("kernel_gaps", &gaps, "domain"_a, "S"_a.noconvert(), "a"_a.noconvert(), "y"_a.noconvert(),
-          "cost"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert(), "parameters"_a = Parameters());
+          "cost"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert(), "parameters"_a = Parameters(), "targets"_a = nb::none());
 }
 
 }  // namespace polymargin

@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "../loops/any_domain.hpp"
+#include "../metrics/coupled.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 
@@ -13,37 +14,38 @@ namespace {
 
 // The arrays are borrowed: the caller keeps them alive (keep_alive below).
 RowAscent* open(const std::string& domain, const std::string& metric, const RowArrays& X, Vector<Index> y, Vector<double> cost,
-                Size n_classes, bool waiting, std::uint64_t seed, const Parameters& parameters) {
+                Size n_classes, bool waiting, std::uint64_t seed, const Parameters& parameters, const Targets& targets) {
     check_targets(y, cost, X.n_rows(), n_classes);
     LoopSettings settings;
     settings.waiting = waiting;
     settings.seed = seed;
-    const Rows rows = X.with_classes(n_classes);
-    const RowTask task{rows, y.data(), cost.data(), settings};
+    RowTask task{X.with_classes(n_classes + (metric == Coupled::name ? 1 : 0)), y.data(), cost.data(), settings, {}};
+    if (targets) {
+        check_shape(*targets, n_classes, n_classes, "targets");
+        task.targets.assign(targets->data(), targets->data() + n_classes * n_classes);
+    }
     return domain_kind(domain).make(parameters, n_classes)->row_loop(metric, task).release();
-}
-
-DualState::Room room_of(const RowAscent& loop) {
-    return [&loop](const double* a, Size count, double cost) { return loop.room(a, count, cost); };
 }
 
 ScaledDuals scaled(const RowAscent& loop, const Matrix<double>& factors) {
     check_shape(factors, loop.state().n_classes(), loop.state().n_classes(), "factors");
-    return without_gil([&](const Poll& poll) { return loop.state().scaled(factors.data(), room_of(loop), poll); });
+    return without_gil([&](const Poll& poll) { return loop.state().scaled(factors.data(), poll); });
 }
 
-// One row's duals, for the tests: classes 0, 1, ... with scores g and duals a, the own class after them; H is the metric.
+// One row's duals, for the tests: classes 0, 1, ... with scores g and duals a, the own class after them, or, of absolute margins,
+// the class `own`; H is the metric.
 NewVector solved_row(const std::string& domain, const std::string& metric, Matrix<double> H, Vector<double> g, Vector<double> a,
-                     double g_target, double cost, const Parameters& parameters) {
+                     double g_target, double cost, const Parameters& parameters, std::int64_t own) {
     const Size count = g.shape(0);
     check_size(a, count, "a");
     check_shape(H, count + 1, count + 1, "H");
+    if (own < -1 || own >= static_cast<std::int64_t>(count)) throw std::invalid_argument("own is out of range");
     std::vector<double> g_copy(g.data(), g.data() + count), a_copy(a.data(), a.data() + count);
-    std::vector<double> next(count), scratch(count + 1);
+    std::vector<double> next(count), scratch(count + 1), parked_duals(count);
     std::vector<Index> classes(count + 1), parked(count);
     for (Size k = 0; k < count; ++k) classes[k] = static_cast<Index>(k);
     RowView row{{classes.data(), a_copy.data(), g_copy.data(), next.data(), scratch.data(), count, g_target, false},
-                cost, static_cast<Index>(count), true, parked.data(), 0};
+                cost, static_cast<Index>(own < 0 ? static_cast<std::int64_t>(count) : own), true, parked.data(), parked_duals.data(), 0};
     domain_kind(domain).make(parameters, count + 1)->solve(row, metric, H.data());
     return vector_of(next);
 }
@@ -59,15 +61,17 @@ void bind_rows(nb::module_& m) {
                  return without_gil([&](const Poll& poll) { return self.loss(n_threads, poll); });
              }, "n_threads"_a)
         .def_prop_ro("dual_sum", [](const RowAscent& self) { return self.state().dual_sum(); })
+        .def_prop_ro("flow", [](const RowAscent& self) { return self.state().flow(); })
         .def("set_base",
              [](RowAscent& self, Matrix<double> W0, double constant) {
                  check_shape(W0, self.state().rows.n_features(), self.state().n_classes(), "W0");
+                 if (self.state().metric.coupled) throw std::logic_error("no base: the loop couples its classes");
                  self.state().set_base(W0.data(), constant);
              }, "W0"_a, "constant"_a)
         .def("scaled",
              [](const RowAscent& self, Matrix<double> factors) {
                  const ScaledDuals out = scaled(self, factors);
-                 return std::tuple(out.room, out.sum, out.squared_norm);
+                 return std::tuple(out.room, out.sum, out.squared_norm, out.squares);
              }, "factors"_a)
         .def("totals_of",
              [](const RowAscent& self, Matrix<double> factors) {
@@ -86,15 +90,22 @@ void bind_rows(nb::module_& m) {
              [](RowAscent& self, Matrix<double> P, double t) {
                  if (!self.state().metric.has_matrix()) throw std::logic_error("no class metric: the loop has another metric");
                  check_shape(P, self.state().n_classes(), self.state().n_classes(), "P");
-                 self.state().change_metric(P.data(), t, room_of(self));
+                 self.state().change_metric(P.data(), t);
                  self.restore();
-             }, "P"_a, "t"_a);
+             }, "P"_a, "t"_a)
+        .def("couple",
+             [](RowAscent& self, double scale, double common, bool fixes_offsets) {
+                 if (!self.state().metric.coupled) throw std::logic_error("no coupling: the loop has another metric");
+                 if (self.state().has_duals()) throw std::logic_error("couple comes before set_duals and ascend");
+                 if (!(scale > 0.0) || !(common >= 0.0)) throw std::invalid_argument("scale must be positive, common at least 0");
+                 self.state().couple({scale, common, fixes_offsets});
+             }, "scale"_a, "common"_a, "fixes_offsets"_a);
 
     m.def("row_loop", &open, "domain"_a, "metric"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a,
-          "waiting"_a, "seed"_a, "parameters"_a = Parameters(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
+          "waiting"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
           nb::keep_alive<0, 5>());
     m.def("solve_row", &solved_row, "domain"_a, "metric"_a, "H"_a, "g"_a, "a"_a, "g_target"_a, "cost"_a,
-          "parameters"_a = Parameters());
+          "parameters"_a = Parameters(), "own"_a = -1);
     m.def("domains", &domain_names);
     m.def("knows", [](const std::string& domain, const std::string& metric) { return domain_kind(domain).knows(metric); },
           "domain"_a, "metric"_a);

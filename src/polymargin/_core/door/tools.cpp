@@ -23,15 +23,20 @@ void check_targets(const Vector<Index>& y, const Vector<double>& cost, Size n, S
     check_range(y, n_classes, "the class list y");
 }
 
-void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels, const Vector<double>& values, const Index* y,
-                 Size n, Size n_labels) {
+void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels, const Vector<double>& values,
+                 const DualState& state, Size n_labels) {
+    const Size n = state.n_rows();
+    const bool has_own = state.rules.absolute && state.rules.own_weight > 0.0, has_rivals = state.rules.rival_weight > 0.0;
     check_starts(starts, n, labels.shape(0), "starts");
     check_size(values, labels.shape(0), "values");
     check_range(labels, n_labels, "classes");
     std::vector<Size> seen(n_labels, 0);  // the last row that had the label, counted from 1
     for (Size i = 0; i < n; ++i) {
-        seen[static_cast<Size>(y[i])] = i + 1;
+        if (!has_own) seen[static_cast<Size>(state.y[i])] = i + 1;
         for (std::int64_t k = starts.data()[i]; k < starts.data()[i + 1]; ++k) {
+            if (!has_rivals && labels.data()[k] != state.y[i]) {
+                throw std::invalid_argument("a row has a dual for a class other than its own, where classes have no margin");
+            }
             Size& last = seen[static_cast<Size>(labels.data()[k])];
             if (last == i + 1) throw std::invalid_argument("a row has a class twice, or a dual for its own class");
             last = i + 1;

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -29,6 +31,8 @@ template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T, int N>
 using Changed = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;  // written to
+
+using Targets = std::optional<Matrix<double>>;  // (c, c), or None
 
 using NewVector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
 using NewMatrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
@@ -92,9 +96,9 @@ void check_starts(const Vector<std::int64_t>& starts, Size n, Size count, const 
 // One class and one cost a row.
 void check_targets(const Vector<Index>& y, const Vector<double>& cost, Size n, Size n_classes);
 
-// Sparse duals of rows with classes y: each row has a label at most once and not its own.
-void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels, const Vector<double>& values, const Index* y,
-                 Size n, Size n_labels);
+// Sparse duals of the rows of a loop: each row has a label at most once, and only where the loss has a margin.
+void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels, const Vector<double>& values,
+                 const DualState& state, Size n_labels);
 
 // Lets Python handle signals every 20 ms; a pending KeyboardInterrupt leaves the loop as an exception.
 class SignalPoll {
@@ -147,6 +151,9 @@ void bind_state(nb::class_<Loop>& door, Labels n_labels) {
         .def("start_intercept",
              [](Loop& self, Vector<double> means, double inverse_rho) {
                  check_size(means, self.state().rows.n_features(), "means");
+                 if (self.state().has_duals()) {
+                     throw std::logic_error("start_intercept comes before set_duals and ascend: the loop has duals already");
+                 }
                  self.state().start_intercept(means.data(), inverse_rho);
              }, "means"_a, "inverse_rho"_a)
         .def("sums", [](const Loop& self) { return vector_of(self.state().weights.pulls_of_sums()); })
@@ -166,7 +173,7 @@ void bind_state(nb::class_<Loop>& door, Labels n_labels) {
              })
         .def("set_duals",
              [n_labels](Loop& self, Vector<std::int64_t> starts, Vector<Index> classes, Vector<double> values) {
-                 check_duals(starts, classes, values, self.state().y, self.state().n_rows(), n_labels(self));
+                 check_duals(starts, classes, values, self.state(), n_labels(self));
                  self.set_duals(starts.data(), classes.data(), values.data());
              }, "starts"_a, "classes"_a, "values"_a);
 }

@@ -24,6 +24,14 @@ struct KernelData {
     double* b;           // (c,)
     double* sums;        // (c,): sum_i tau_i over all rows of the data
     double inverse_rho;  // b moves by inverse_rho when the sums do by 1; 0: no intercept
+    const double* targets;  // delta (c, c) by own class; null: 1
+
+    // score of class k in row i, higher by how much more than 1 its margin should reach
+    double score(Size i, Size k) const {
+        const double found = S[k * m + i] + b[k];
+        const Size own = static_cast<Size>(y[i]);
+        return targets && k != own ? found + (targets[own * c + k] - 1.0) : found;
+    }
 };
 
 // Adds the step of row i's dual of class k to the scores of all rows, sums and offsets.
@@ -32,14 +40,14 @@ void add_step(const KernelData& data, Size i, Size k, double step);
 // One row's arrays, and how its view is gathered.
 class RowDesk {
 public:
-    explicit RowDesk(Size c) : classes_(c), parked_(c), a_(c), g_(c), next_(c), scratch_(c) {}
+    explicit RowDesk(Size c) : classes_(c), parked_(c), parked_duals_(c), a_(c), g_(c), next_(c), scratch_(c) {}
 
     RowView look(const KernelData& data, Size i) {
         RowView row{{classes_.data(), a_.data(), g_.data(), next_.data(), scratch_.data(), 0, 0.0, false},
-                    data.cost[i], data.y[i], true, parked_.data(), 0};
+                    data.cost[i], data.y[i], true, parked_.data(), parked_duals_.data(), 0};
         const Size y = static_cast<Size>(data.y[i]);
         for (Size k = 0; k < data.c; ++k) {
-            const double score = data.S[k * data.m + i] + data.b[k];
+            const double score = data.score(i, k);
             if (k == y) {
                 row.g_target = score - 1.0;
                 continue;
@@ -53,7 +61,7 @@ public:
 
 private:
     std::vector<Index> classes_, parked_;
-    std::vector<double> a_, g_, next_, scratch_;
+    std::vector<double> parked_duals_, a_, g_, next_, scratch_;
 };
 
 // What a domain does with rows of the kernel dual.
@@ -81,7 +89,7 @@ public:
         double total = 0.0;
         for (Size i = 0; i < data.m; ++i) {
             if ((i & 63) == 0) poll();
-            for (Size k = 0; k < data.c; ++k) scores[k] = data.S[k * data.m + i] + data.b[k];
+            for (Size k = 0; k < data.c; ++k) scores[k] = data.score(i, k);
             total += data.cost[i] * domain_.loss(scores.data(), data.c, static_cast<Size>(data.y[i]));
             RowView row = desk_.look(data, i);
             out[i] = domain_.assess(row, infinity).gap;

@@ -1,6 +1,6 @@
 // Dual block-coordinate ascent on a working set of m rows, given their block of the kernel matrix.
 //
-//   maximise   sum_il a_il - 1/2 sum_k tau_k' K tau_k - centre . sum_i tau_i - (inverse_rho/2) |sum_i tau_i|^2
+//   maximise   sum_il a_il delta_yl - 1/2 sum_k tau_k' K tau_k - centre . sum_i tau_i - (inverse_rho/2) |sum_i tau_i|^2
 //
 // over the duals of the working set, tau_iy = sum_l a_il, tau_il = -a_il, all other rows standing still. K (m, m) is
 // symmetric positive semi-definite; b = centre + inverse_rho sum_i tau_i is the offset of the proximal step (0 without an
@@ -87,7 +87,7 @@ private:
             if ((i & 63) == 0) poll();
         }
         const KernelData inner{n, c, K_.data(), S_.data(), a_.data(), y_.data(), cost_.data(), data_.b, data_.sums,
-                               data_.inverse_rho};
+                               data_.inverse_rho, data_.targets};
         rows_.solve(inner, sweeps_, random_, poll);
         collect_steps(rows, n);
         carry(poll);

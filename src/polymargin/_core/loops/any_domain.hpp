@@ -20,7 +20,7 @@ public:
     virtual std::unique_ptr<KernelRows> kernel_rows(Size c) const = 0;
 
     // The largest t <= 1 for which t * a stays in the domain.
-    virtual double room(const double* a, Size count, double cost) const = 0;
+    virtual double room(const RowDuals& duals) const = 0;
 
     // One row in the metric with the block H (count + 1, count + 1), its own class last: for the tests.
     virtual void solve(RowView& row, const std::string& metric, const double* H) const = 0;

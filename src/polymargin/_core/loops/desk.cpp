@@ -4,7 +4,7 @@
 namespace polymargin {
 
 Desk::Desk(Size n_classes)
-    : c_(n_classes), classes_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2), every_(padded(c_)) {}
+    : c_(n_classes), classes_(c_ + 2), a_(c_ + 2), g_(padded(c_ + 2)), next_(c_ + 2), scratch_(c_ + 2), every_(padded(c_ + 1)) {}
 
 void Desk::keep_most_violated(RowList& row, Size fewest) {
     order_.resize(row.count);

@@ -43,6 +43,21 @@ public:
         row.g_target = every_[static_cast<Size>(y)];
     }
 
+    // The same for absolute margins, of the own class, its rivals or both. Without rivals no scores are there yet.
+    void list_every_margin(const DualRows& duals, const DualRows::Slot& slot, Index y, bool own, bool rivals, RowList& row) const {
+        for (Index k = rivals ? 0 : y; k < (rivals ? static_cast<Index>(c_) : y + 1); ++k) {
+            if (k == y && !own) continue;
+            row.classes[row.count] = k;
+            row.a[row.count] = 0.0;
+            row.g[row.count++] = every_[static_cast<Size>(k)];
+        }
+        const double* a = duals.values(slot);
+        for (Index k = 0; k < slot.count; ++k) {
+            const Index label = duals.label(slot, k);
+            row.a[rivals ? label - (!own && label > y ? 1 : 0) : 0] = a[k];
+        }
+    }
+
     // The row looks at its list; the scores are still to come.
     void list_active_classes(const DualRows& duals, const DualRows::Slot& slot, RowList& row) const {
         row.count = static_cast<Size>(slot.active);
@@ -57,10 +72,10 @@ public:
         if (row.count > widest_) keep_most_violated(row, fewest);
     }
 
-    // Writes the list back, and behind it the parked classes, whose duals are all `parked_at`. A row looks at every class
-    // until enough have dropped to make a list pay.
-    void store(DualRows& duals, Size i, const RowList& row, const Index* parked = nullptr, Size n_parked = 0,
-               double parked_at = 0.0) const {
+    // Writes the list back, and behind it the parked classes. A row looks at every class until enough have dropped to make a
+    // list pay.
+    void store(DualRows& duals, Size i, const RowList& row, const Index* parked = nullptr, const double* parked_duals = nullptr,
+               Size n_parked = 0) const {
         const bool every = duals.slot(i).every && (row.narrowed || row.count > longest_list());
         const auto zeros = every ? static_cast<Size>(std::count(row.a, row.a + row.count, 0.0)) : Size{0};
         duals.reserve(i, n_parked + row.count - zeros);
@@ -70,7 +85,7 @@ public:
             if (!every || row.a[k] != 0.0) duals.set(slot, m++, row.classes[k], row.a[k]);
         }
         slot.active = slot.count = m;
-        for (Size k = 0; k < n_parked; ++k) duals.set(slot, slot.count++, parked[k], parked_at);
+        for (Size k = 0; k < n_parked; ++k) duals.set(slot, slot.count++, parked[k], parked_duals[k]);
         slot.every = every;
     }
 

@@ -19,13 +19,24 @@ public:
 
     std::unique_ptr<RowAscent> row_loop(const std::string& metric, const RowTask& task) const override {
         return with_metric(metric, [&](auto named) -> std::unique_ptr<RowAscent> {
-            return std::make_unique<RowLoop<Domain, typename decltype(named)::type>>(domain_, task);
+            using Metric = typename decltype(named)::type;
+            if constexpr (Domain::absolute && Metric::between_classes) {
+                throw std::invalid_argument("a matrix between the classes needs margins to rivals, not absolute ones");
+            } else {
+                return std::make_unique<RowLoop<Domain, Metric>>(domain_, task);
+            }
         });
     }
 
-    std::unique_ptr<KernelRows> kernel_rows(Size c) const override { return std::make_unique<KernelBlock<Domain>>(domain_, c); }
+    std::unique_ptr<KernelRows> kernel_rows(Size c) const override {
+        if constexpr (Domain::absolute) {
+            throw std::invalid_argument("the kernel dual needs margins to rivals, not absolute ones");
+        } else {
+            return std::make_unique<KernelBlock<Domain>>(domain_, c);
+        }
+    }
 
-    double room(const double* a, Size count, double cost) const override { return domain_.room(a, count, cost); }
+    double room(const RowDuals& duals) const override { return domain_.room(duals); }
 
     void solve(RowView& row, const std::string& metric, const double* H) const override {
         const Size m = row.count + 1;
@@ -37,6 +48,9 @@ public:
                 solve_in(Metric{diagonal.data(), 1.0, 0.0}, domain_, row);
             } else if constexpr (Metric::between_classes) {
                 solve_in(Metric{H, m, static_cast<Size>(row.y), 1.0}, domain_, row);
+            } else if constexpr (Metric::has_sum) {
+                const double c = static_cast<double>(m), apart = m > 1 ? H[0] - H[1] : H[0];
+                solve_in(Metric{apart, apart + c * (H[0] - apart), c, !Domain::absolute}, domain_, row);
             } else {
                 solve_in(Metric{diagonal[0]}, domain_, row);
             }

@@ -29,7 +29,7 @@ void FaceSystem::allot() {
 void FaceSystem::solve(Size iterations, const Poll& poll) {
     if (!direction_) direction_ = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
     slopes_of(state_.weights, 1.0, r_, poll);
-    if (state_.squared) {
+    if (state_.squared()) {
         for (Size k = 0; k < p_.size(); ++k) p_[k] = state_.duals.value_at(position_[k]);
         subtract_own_slopes(p_, r_);
     }
@@ -45,8 +45,10 @@ void FaceSystem::slopes_of(Weights& weights, double margin, std::vector<double>&
         const Size count = f.end - f.begin;
         std::copy_n(classes_.data() + f.begin, count, listed_.data());
         listed_[count] = state_.y[f.row];
-        weights.scores(f.row, listed_.data(), count + (f.closed ? 0 : 1), scores_.data());
-        double level = f.closed ? 0.0 : scores_[count] - margin;
+        const bool with_own = !f.closed && !state_.rules.absolute;
+        weights.scores(f.row, listed_.data(), count + (with_own ? 1 : 0), scores_.data());
+        state_.slopes_from(f.row, listed_.data(), count, margin, scores_.data());
+        double level = with_own ? scores_[count] - margin : 0.0;
         if (f.closed) {
             for (Size k = 0; k < count; ++k) level += scores_[k];
             level /= static_cast<double>(count);
@@ -62,25 +64,20 @@ void FaceSystem::machine_of(const std::vector<double>& p, const Poll& poll) {
     Size visited = 0;
     for (const FaceRow& f : rows_) {
         const Size count = f.end - f.begin;
-        double sum = 0.0;
-        for (Size k = 0; k < count; ++k) {
-            listed_[k] = classes_[f.begin + k];
-            scratch_[k] = -p[f.begin + k];
-            sum += p[f.begin + k];
-        }
-        listed_[count] = state_.y[f.row];
-        scratch_[count] = sum;
-        direction_->add(f.row, listed_.data(), scratch_.data(), count + (f.closed ? 0 : 1));
+        std::copy_n(classes_.data() + f.begin, count, listed_.data());
+        const Size n_steps = state_.signed_steps(f.row, listed_.data(), p.data() + f.begin, count, scratch_.data());
+        direction_->add(f.row, listed_.data(), scratch_.data(), f.closed ? count : n_steps);
         if ((++visited & 63) == 0) poll();
     }
 }
 
-// A squared hinge adds (sum p)^2 / (4 u) of every row to the quadratic: its part of the slopes.
+// A squared loss adds its square / (4 u) of every row to the quadratic: its part of the slopes.
 void FaceSystem::subtract_own_slopes(const std::vector<double>& p, std::vector<double>& slopes) const {
     for (const FaceRow& f : rows_) {
         double sum = 0.0;
         for (Size k = f.begin; k < f.end; ++k) sum += p[k];
-        for (Size k = f.begin; k < f.end; ++k) slopes[k] -= 0.5 * sum / state_.cost[f.row];
+        const double shared = sum_curvature(f.row) * sum;
+        for (Size k = f.begin; k < f.end; ++k) slopes[k] -= shared + each_curvature(f.row, classes_[k]) * p[k];
     }
 }
 
@@ -88,10 +85,21 @@ double FaceSystem::own_curvature(const std::vector<double>& p) const {
     double total = 0.0;
     for (const FaceRow& f : rows_) {
         double sum = 0.0;
-        for (Size k = f.begin; k < f.end; ++k) sum += p[k];
-        total += 0.5 * sum * sum / state_.cost[f.row];
+        for (Size k = f.begin; k < f.end; ++k) {
+            sum += p[k];
+            total += each_curvature(f.row, classes_[k]) * p[k] * p[k];
+        }
+        total += sum_curvature(f.row) * sum * sum;
     }
     return total;
+}
+
+double FaceSystem::sum_curvature(Size i) const {
+    return state_.rules.squares == Squares::of_sum ? 0.5 / state_.cost[i] : 0.0;
+}
+
+double FaceSystem::each_curvature(Size i, Index k) const {
+    return state_.rules.squares == Squares::of_each ? 0.5 / state_.weighted_cost(i, k) : 0.0;
 }
 
 double FaceSystem::curvature(Size i, Index k) const {
@@ -99,14 +107,14 @@ double FaceSystem::curvature(Size i, Index k) const {
     return state_.metric.scale(static_cast<Size>(k)) * (state_.q[i] - inverse_rho) + inverse_rho;
 }
 
-// With class scales or a squared hinge: open rows have the block D + h_y 11', closed ones J D J, D diagonal and J minus the mean.
-void FaceSystem::scaled_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
+// In general: open rows have the block D + h_y 11', closed ones J D J, D diagonal and J minus the mean.
+void FaceSystem::any_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
     for (const FaceRow& f : rows_) {
         const double members = static_cast<double>(f.end - f.begin);
-        const double own = curvature(f.row, state_.y[f.row]) + (state_.squared ? 0.5 / state_.cost[f.row] : 0.0);
+        const double own = (state_.rules.absolute ? 0.0 : curvature(f.row, state_.y[f.row])) + sum_curvature(f.row);
         double sum = 0.0, inverses = 0.0;
         for (Size k = f.begin; k < f.end; ++k) {
-            const double h = curvature(f.row, classes_[k]);
+            const double h = curvature(f.row, classes_[k]) + each_curvature(f.row, classes_[k]);
             out[k] = inverse ? p[k] / h : h * p[k];
             sum += f.closed || inverse ? out[k] : p[k];
             inverses += 1.0 / h;
@@ -116,14 +124,16 @@ void FaceSystem::scaled_blocks(const std::vector<double>& p, std::vector<double>
             for (Size k = f.begin; k < f.end; ++k) out[k] += shared;
         } else {
             const double shared = f.closed ? sum / inverses : own * sum / (1.0 + own * inverses);
-            for (Size k = f.begin; k < f.end; ++k) out[k] -= shared / curvature(f.row, classes_[k]);
+            for (Size k = f.begin; k < f.end; ++k) {
+                out[k] -= shared / (curvature(f.row, classes_[k]) + each_curvature(f.row, classes_[k]));
+            }
         }
     }
 }
 
 // out = B p or B^-1 p, row by row
 void FaceSystem::blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const {
-    if (state_.metric.has_scales() || state_.squared) return scaled_blocks(p, out, inverse);
+    if (state_.metric.has_scales() || state_.squared() || state_.rules.absolute) return any_blocks(p, out, inverse);
     for (const FaceRow& f : rows_) {
         double sum = 0.0;
         for (Size k = f.begin; k < f.end; ++k) sum += p[k];
@@ -142,7 +152,7 @@ void FaceSystem::conjugate_gradients(Size iterations, const Poll& poll) {
     for (Size k = 0; k < iterations && rz > enough; ++k) {
         machine_of(p_, poll);
         slopes_of(*direction_, 0.0, hp_, poll);
-        if (state_.squared) subtract_own_slopes(p_, hp_);
+        if (state_.squared()) subtract_own_slopes(p_, hp_);
         blocks(p_, z_, false);
         // slopes fall along a direction: the machine's scores enter the Hessian with the opposite sign
         for (Size j = 0; j < hp_.size(); ++j) hp_[j] = damping_ * z_[j] - hp_[j];
@@ -164,7 +174,7 @@ void FaceSystem::conjugate_gradients(Size iterations, const Poll& poll) {
 void FaceSystem::apply(const Poll& poll) {
     machine_of(x_, poll);
     const double slope = dot(gradient_, x_);
-    const double bend = direction_->proximal_norm() + (state_.squared ? own_curvature(x_) : 0.0);
+    const double bend = direction_->proximal_norm() + (state_.squared() ? own_curvature(x_) : 0.0);
     if (!(slope > 0.0) || !(bend > 0.0)) {
         damping_ *= 3.0;
         return;

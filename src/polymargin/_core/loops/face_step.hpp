@@ -6,7 +6,7 @@
 //
 // solved by conjugate gradients preconditioned with B, which one row inverts in closed form. A row is open if its own class
 // moves too (slope g_l - g_y, block q (I + 11')) and closed if its duals must keep their sum (slope g_l minus the mean, block
-// q I). The damping keeps the step inside the region where the face stays the face: without it the projection onto the
+// q I). Absolute margins of open rows do not meet (slope g_k, block q I). Squared losses add to slopes and blocks. The damping keeps the step inside the region where the face stays the face: without it the projection onto the
 // polytope clips most of the step. The projected step is applied with an exact line search, so the dual never falls.
 #pragma once
 
@@ -25,6 +25,7 @@ protected:
     struct FaceRow {
         Size row, begin, end;  // entries [begin, end)
         bool closed;
+        double held;  // sum of the row's duals at bounds
     };
 
     explicit FaceSystem(DualState& state) : state_(state) {}
@@ -49,8 +50,10 @@ private:
     void machine_of(const std::vector<double>& p, const Poll& poll);
     void subtract_own_slopes(const std::vector<double>& p, std::vector<double>& slopes) const;
     double own_curvature(const std::vector<double>& p) const;
+    double sum_curvature(Size i) const;           // that a squared sum adds to the block: times 11'
+    double each_curvature(Size i, Index k) const;  // that a sum of squares adds to the diagonal
     double curvature(Size i, Index k) const;
-    void scaled_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const;
+    void any_blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const;
     void blocks(const std::vector<double>& p, std::vector<double>& out, bool inverse) const;
     void conjugate_gradients(Size iterations, const Poll& poll);
 
@@ -90,19 +93,26 @@ private:
             Size free = 0;
             for (Index k = 0; k < slot.count; ++k) {
                 sum += a[k];
-                free += domain_.is_free(a[k], state_.cost[i]);
+                free += is_free(i, slot, k);
             }
             const bool closed = domain_.is_closed(sum, state_.cost[i]);
             if (free < (closed ? 2u : 1u) || !(state_.q[i] > 0.0)) continue;
             const Size begin = classes_.size();
             for (Index k = 0; k < slot.count; ++k) {
-                if (!domain_.is_free(a[k], state_.cost[i])) continue;
+                if (!is_free(i, slot, k)) continue;
                 classes_.push_back(state_.duals.label(slot, k));
                 position_.push_back(slot.start + static_cast<Size>(k));
             }
-            rows_.push_back({i, begin, classes_.size(), closed});
+            double free_sum = 0.0;
+            for (Size k = begin; k < position_.size(); ++k) free_sum += state_.duals.value_at(position_[k]);
+            rows_.push_back({i, begin, classes_.size(), closed, std::max(0.0, sum - free_sum)});
         }
         allot();
+    }
+
+    bool is_free(Size i, const DualRows::Slot& slot, Index k) const {
+        const bool own = Domain::absolute && state_.duals.label(slot, k) == state_.y[i];
+        return domain_.is_free(state_.duals.values(slot)[k], state_.cost[i], own);
     }
 
     // x = projection of (a + x) - a; a row's other duals sit at bounds and stay there.
@@ -110,7 +120,9 @@ private:
         for (const FaceRow& f : rows_) {
             const Size count = f.end - f.begin;
             for (Size k = f.begin; k < f.end; ++k) moved_[k] = state_.duals.value_at(position_[k]) + x_[k];
-            domain_.project(moved_.data() + f.begin, count, state_.cost[f.row], f.closed, scratch_.data());
+            double* moved = moved_.data() + f.begin;
+            const RowDuals duals{classes_.data() + f.begin, moved, count, state_.y[f.row], state_.cost[f.row]};
+            domain_.project(duals, f.closed, f.held, moved, scratch_.data());
             for (Size k = f.begin; k < f.end; ++k) x_[k] = moved_[k] - state_.duals.value_at(position_[k]);
         }
     }

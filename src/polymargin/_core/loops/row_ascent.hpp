@@ -11,22 +11,20 @@ namespace polymargin {
 
 // What a loop is opened with. The arrays are borrowed.
 struct RowTask {
-    const Rows& rows;
+    Rows rows;
     const Index* y;
     const double* cost;
     LoopSettings settings;
+    std::vector<double> targets;  // delta (c, c), or empty
 };
 
 class RowAscent {
 public:
-    explicit RowAscent(const RowTask& task);
+    RowAscent(const RowTask& task, LossRules rules, bool coupled);
     virtual ~RowAscent();
 
     // Epochs until the estimated relative gap promises `tol`, or until `max_visits` more rows have been visited.
     virtual void ascend(std::int64_t max_visits, double tol, const Poll& poll) = 0;
-
-    // The largest t <= 1 for which t * a stays in the domain.
-    virtual double room(const double* a, Size count, double cost) const = 0;
 
     // sum_i u_i loss_i at the current scores
     double loss(int n_threads, const Poll& poll) const;
@@ -52,7 +50,7 @@ public:
     const Progress& progress() const { return schedule_.progress(); }
 
 protected:
-    virtual double loss_of(const double* scores, Size y) const = 0;
+    virtual double loss_of(Size i, double* scores) const = 0;  // `scores` are overwritten
 
     DualState state_;
     Schedule schedule_;

@@ -1,4 +1,4 @@
-// The dual variables a_il >= 0 (l != y_i) of all rows, stored sparsely.
+// The dual variables a_il >= 0 of all rows, stored sparsely: l != y_i, or any l for absolute margins.
 //
 // Most of the n * c duals of a max-margin machine are zero, and most classes of a row stop mattering early. A row
 // keeps only the classes it still looks at (its list) and those with a_il > 0:
@@ -51,8 +51,9 @@ public:
         bool every, target_active;  // target_active: the row still moves the dual of its own class
     };
 
-    DualRows(Size n_rows, Size n_classes) : slots_(n_rows), labels_(n_classes) {
-        const Index capacity = static_cast<Index>(n_classes <= 32 ? n_classes - 1 : 16);
+    // `most`: duals a row may have
+    DualRows(Size n_rows, Size n_classes, Size most) : slots_(n_rows), labels_(n_classes) {
+        const Index capacity = static_cast<Index>(n_classes <= 32 ? most : 16);
         for (Size i = 0; i < n_rows; ++i) {
             slots_[i] = {i * static_cast<Size>(capacity), capacity, 0, 0, true, true};
         }

@@ -22,8 +22,9 @@ void MachineMetric::apply(const double* v, Size c, double* out) const {
 }
 
 Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetric& metric)
-    : rows_(rows), intercept_(intercept), metric_(metric), V_(rows.weights_size()), sums_(rows.n_classes(), 0.0),
-      means_(rows.n_classes(), 0.0), centre_(rows.n_classes(), 0.0), every_(padded(rows.n_classes())) {}
+    : rows_(rows), intercept_(intercept), metric_(metric), c_(rows.n_classes() - (metric.coupled ? 1 : 0)),
+      V_(rows.weights_size()), sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(c_, 0.0),
+      every_(padded(rows.n_classes())), joined_(c_ + 1), joined_values_(padded(c_ + 1)) {}
 
 void Weights::all_scores(Size i, double* out) const {
     rows_.all_scores(V_.data(), i, out);
@@ -31,12 +32,47 @@ void Weights::all_scores(Size i, double* out) const {
         std::vector<double> inner(out, out + sums_.size());
         return all_metric_scores(i, inner.data(), out);
     }
+    if (metric_.coupled) {
+        const SharedScore shared = shared_score(i, out[c_]);
+        for (Size k = 0; k < c_; ++k) out[k] = coupled_score(shared, k, out[k]);
+        return;
+    }
     if (metric_.has_scales()) {
         for (Size k = 0; k < sums_.size(); ++k) out[k] = scaled_score(i, k, out[k]);
         return;
     }
     if (!intercept_.on) return;
     for (Size k = 0; k < sums_.size(); ++k) out[k] += offset(i, k);
+}
+
+Weights::SharedScore Weights::shared_score(Size i, double inner_of_sum) const {
+    const Coupling& coupling = metric_.coupling;
+    const double share = 1.0 / static_cast<double>(c_), reach = intercept_.on ? intercept_.mean_norm - intercept_.mean_dot[i] : 0.0;
+    const double centred = share * (inner_of_sum + sums_[c_] * reach - means_[c_]);
+    double mean = -coupling.scale * centred;
+    mean += coupling.common * (coupling.fixes_offsets ? share * inner_of_sum : centred);
+    if (coupling.fixes_offsets) mean -= intercept_.inverse_rho * share * sums_[c_];
+    return {reach, intercept_.inverse_rho, mean};
+}
+
+void Weights::coupled_scores(Size i, const Index* classes, Size count, double* out) {
+    std::copy_n(classes, count, joined_.data());
+    joined_[count] = static_cast<Index>(c_);
+    double* inner = joined_values_.data();
+    rows_.scores(V_.data(), i, joined_.data(), count + 1, inner, every_.data());
+    const SharedScore shared = shared_score(i, inner[count]);
+    for (Size k = 0; k < count; ++k) out[k] = coupled_score(shared, static_cast<Size>(classes[k]), inner[k]);
+}
+
+void Weights::add_with_sum(Size i, const Index* classes, const double* steps, Size count) {
+    double sum = 0.0;
+    for (Size k = 0; k < count; ++k) {
+        joined_[k] = classes[k];
+        sum += joined_values_[k] = steps[k];
+    }
+    joined_[count] = static_cast<Index>(c_);
+    joined_values_[count] = sum;
+    add_columns(i, joined_.data(), joined_values_.data(), sum != 0.0 ? count + 1 : count);
 }
 
 void Weights::scores(Size i, const Index* classes, Size count, double* out, double* every) const {
@@ -92,11 +128,13 @@ std::vector<double> Weights::squared_norms() const {
         out[k] += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
         out[k] = out[k] > 0.0 ? out[k] : 0.0;
     }
+    out.resize(c_);
     return out;
 }
 
 double Weights::squared_norm() const {
     if (metric_.has_matrix()) return norm_in_matrix();
+    if (metric_.coupled) return norm_in_coupling();
     double sum = 0.0;
     if (metric_.has_scales()) {
         const std::vector<double> norms = squared_norms();
@@ -111,17 +149,17 @@ double Weights::squared_norm() const {
 double Weights::proximal_norm() const {
     double sum = squared_norm();
     const std::vector<double> pulls = pulls_of_sums();
-    for (Size k = 0; k < sums_.size(); ++k) sum += intercept_.inverse_rho * sums_[k] * pulls[k];
+    for (Size k = 0; k < c_; ++k) sum += intercept_.inverse_rho * sums_[k] * pulls[k];
     return sum;
 }
 
 double Weights::weight(Size feature, Size k) const {
-    const double v = V_[rows_.weight_position(feature, k)];
-    return (intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v) * metric_.scale(k);
+    return centred_weight(feature, k) * metric_.scale(k);
 }
 
 double Weights::intercept(Size k) const {
     if (!intercept_.on) return 0.0;
+    if (metric_.coupled) return coupled_intercept(k);
     if (metric_.has_matrix()) {
         double b = centre_[k];
         for (Size l = 0; l < sums_.size(); ++l) {
@@ -135,15 +173,19 @@ double Weights::intercept(Size k) const {
 }
 
 std::vector<double> Weights::intercepts() const {
-    std::vector<double> out(sums_.size());
+    std::vector<double> out(c_);
     for (Size k = 0; k < out.size(); ++k) out[k] = intercept(k);
     return out;
 }
 
 std::vector<double> Weights::weights() const {
-    const Size c = sums_.size();
+    const Size c = c_;
     std::vector<double> out(rows_.n_features() * c), w(c);
     for (Size j = 0; j < rows_.n_features(); ++j) {
+        if (metric_.coupled) {
+            coupled_weights(j, &out[j * c]);
+            continue;
+        }
         for (Size k = 0; k < c; ++k) w[k] = weight(j, k);
         if (metric_.has_matrix()) {
             metric_.apply(w.data(), c, &out[j * c]);
@@ -155,9 +197,58 @@ std::vector<double> Weights::weights() const {
 }
 
 std::vector<double> Weights::pulls_of_sums() const {
-    std::vector<double> out(sums_);
+    std::vector<double> out(sums_.begin(), sums_.begin() + static_cast<std::ptrdiff_t>(c_));
     if (metric_.has_matrix()) metric_.apply(sums_.data(), sums_.size(), out.data());
+    if (metric_.fixes_offsets()) {
+        for (double& pull : out) pull -= sums_[c_] / static_cast<double>(c_);
+    }
     return out;
+}
+
+// The sum of the columns of the classes, not the column of the sum, which is rounded on a way of its own: with it the vectors
+// add up to zero, if they should.
+void Weights::coupled_weights(Size feature, double* out) const {
+    const Coupling& coupling = metric_.coupling;
+    const double share = 1.0 / static_cast<double>(c_);
+    double centred = 0.0, raw = 0.0;
+    for (Size k = 0; k < c_; ++k) {
+        centred += share * (out[k] = centred_weight(feature, k));
+        raw += share * raw_weight(feature, k);
+    }
+    const double common = coupling.common * (coupling.fixes_offsets ? raw : centred);
+    for (Size k = 0; k < c_; ++k) out[k] = coupling.scale * (out[k] - centred) + common;
+}
+
+double Weights::coupled_intercept(Size k) const {
+    const Coupling& coupling = metric_.coupling;
+    const double share = 1.0 / static_cast<double>(c_);
+    double dot = 0.0, sum = 0.0, mean = 0.0;  // z_k . m, and means over the classes
+    for (Size l = 0; l < c_; ++l) {
+        const double with_mean = means_[l] - sums_[l] * intercept_.mean_norm;
+        if (l == k) dot = with_mean;
+        mean += share * with_mean;
+        sum += share * sums_[l];
+    }
+    const double b = centre_[k] + intercept_.inverse_rho * sums_[k] - coupling.scale * (dot - mean);
+    return coupling.fixes_offsets ? b - intercept_.inverse_rho * sum : b - coupling.common * mean;
+}
+
+double Weights::norm_in_coupling() const {
+    const Coupling& coupling = metric_.coupling;
+    const double c = static_cast<double>(c_);
+    std::vector<double> z(c_);
+    double apart = 0.0, together = 0.0;
+    for (Size j = 0; j < rows_.n_features(); ++j) {
+        double sum = 0.0, raw = 0.0;
+        for (Size k = 0; k < c_; ++k) {
+            sum += z[k] = centred_weight(j, k);
+            raw += raw_weight(j, k);
+        }
+        for (double value : z) apart += (value - sum / c) * (value - sum / c);
+        const double common = coupling.fixes_offsets ? raw : sum;
+        together += common * common / c;
+    }
+    return coupling.scale * apart + coupling.common * together;
 }
 
 double Weights::norm_in_matrix() const {

@@ -26,6 +26,15 @@
 //
 // A row's step touches few vectors, its scores need all of them: reading is cheaper than writing.
 //
+// With a coupling of the classes (the penalty is 1/2 own |W|^2 + 1/2 across |sum_k w_k|^2, or 1/2 |W|^2 at sum zero) one more
+// column holds the sum of all v_k, and with z_k = v_k - s_k m, means over the classes,
+//
+//   w_k      = scale (z_k - mean z) + common (mean z)
+//   score_ik = w_k . (x_i - m) + centre_k + s_k / rho
+//
+// Offsets that add up to zero see s_k - mean s instead of s_k. Then the mean part is not centred (mean v instead of mean z, x_i
+// instead of x_i - m): what it adds to all offsets would depend on the origin of X.
+//
 // A shifted machine, 1/2 |W - W0|^2 instead of 1/2 |W|^2, starts its vectors at the base W0 instead of 0; the rest is the same.
 #pragma once
 
@@ -52,10 +61,33 @@ struct Intercept {
     }
 };
 
-// The machine's metric between its classes: the identity (both empty), class scales, or a matrix.
+struct Coupling {
+    double scale = 1.0, common = 0.0;
+    bool fixes_offsets = true;  // at sum zero
+};
+
+// Curvatures of a row for steps of sum zero, and for the same step of all classes.
+struct CoupledCurvature {
+    double apart, together;
+};
+
+// The machine's metric between its classes: the identity (nothing below), class scales, a matrix, or a coupling.
 struct MachineMetric {
+    explicit MachineMetric(bool with_coupling = false) : coupled(with_coupling) {}
+
     std::vector<double> scales;  // beta_k > 0
     std::vector<double> P;       // (c, c)
+    bool coupled;
+    Coupling coupling;
+
+    bool fixes_offsets() const { return coupled && coupling.fixes_offsets; }
+
+    // given the curvature of the identity and |x_i|^2
+    CoupledCurvature curvatures(double q, double square, double inverse_rho) const {
+        const double apart = coupling.scale * (q - inverse_rho) + inverse_rho;
+        if (coupling.fixes_offsets) return {apart, coupling.common * square};
+        return {apart, coupling.common * (q - inverse_rho) + inverse_rho};
+    }
 
     bool has_scales() const { return !scales.empty(); }
     bool has_matrix() const { return !P.empty(); }
@@ -72,8 +104,10 @@ struct MachineMetric {
 
 class Weights {
 public:
+    // With a coupling `rows` have room for one more class, the sum of all.
     Weights(const Rows& rows, const Intercept& intercept, const MachineMetric& metric);
 
+    Size n_classes() const { return c_; }
     void clear();
     void set_base(const double* W0);                 // v = W0 (d, c); the intercept, if any, has been started
     void multiply(double t);                         // v <- t v
@@ -81,18 +115,22 @@ public:
     std::vector<double> squared_norms() const;       // |v_k - s_k m|^2 of every class, whatever the scales
     double squared_norm() const;                     // |W|^2; with scales sum_k |w_k|^2 / beta_k, with a matrix tr(W L W')
     double proximal_norm() const;                    // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
-    double weight(Size feature, Size k) const;       // for a matrix see `weights`
+    double weight(Size feature, Size k) const;       // for a matrix or a coupling see `weights`
     double intercept(Size k) const;                  // b in the user's coordinates
     std::vector<double> intercepts() const;
     std::vector<double> weights() const;             // W (d, c)
-    std::vector<double> pulls_of_sums() const;       // what one unit of 1/rho adds to the offsets: s, with a matrix P s
+    std::vector<double> pulls_of_sums() const;       // what one unit of 1/rho adds to the offsets: s, with a matrix P s,
+                                                     // less its mean if the offsets add up to zero
 
-    // `out` has room for the padded number of classes.
+    // `out` has room for the padded number of classes, with a coupling one more.
     void all_scores(Size i, double* out) const;
 
-    void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, every_.data()); }
+    void scores(Size i, const Index* classes, Size count, double* out) {
+        if (metric_.coupled) return coupled_scores(i, classes, count, out);
+        scores(i, classes, count, out, every_.data());
+    }
 
-    // for threads: `every` is room for the padded number of classes
+    // for threads: `every` is room for the padded number of classes; not with a coupling
     void scores(Size i, const Index* classes, Size count, double* out, double* every) const;
 
     // x_i . v_k and x_j . v_k of all classes at once: the vectors are read from the caches half as often
@@ -117,12 +155,8 @@ public:
 
     // v_k += step_k x_i
     void add(Size i, const Index* classes, const double* steps, Size count) {
-        rows_.add(V_.data(), i, classes, steps, count, every_.data());
-        if (!intercept_.on) return;
-        for (Size k = 0; k < count; ++k) {
-            sums_[static_cast<Size>(classes[k])] += steps[k];
-            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
-        }
+        if (metric_.coupled) return add_with_sum(i, classes, steps, count);
+        add_columns(i, classes, steps, count);
     }
 
     std::vector<double>& centre() { return centre_; }
@@ -140,6 +174,37 @@ public:
 
 private:
     double norm_in_matrix() const;
+    double norm_in_coupling() const;
+    void coupled_weights(Size feature, double* out) const;
+    double coupled_intercept(Size k) const;
+
+    void coupled_scores(Size i, const Index* classes, Size count, double* out);
+    void add_with_sum(Size i, const Index* classes, const double* steps, Size count);
+
+    // z_k without scales: v_k, centred if there is an intercept
+    double centred_weight(Size feature, Size k) const {
+        const double v = V_[rows_.weight_position(feature, k)];
+        return intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v;
+    }
+
+    // What the scores of a row with a coupling share, given v . x_i of the column of the sum; then the score of class k.
+    struct SharedScore {
+        double reach, inverse_rho, mean;
+    };
+    SharedScore shared_score(Size i, double inner_of_sum) const;
+    double coupled_score(const SharedScore& shared, Size k, double inner) const {
+        const double centred = inner + sums_[k] * shared.reach - means_[k];
+        return metric_.coupling.scale * centred + shared.inverse_rho * sums_[k] + (centre_[k] + shared.mean);
+    }
+
+    void add_columns(Size i, const Index* classes, const double* steps, Size count) {
+        rows_.add(V_.data(), i, classes, steps, count, every_.data());
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) {
+            sums_[static_cast<Size>(classes[k])] += steps[k];
+            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+        }
+    }
 
     // v_k . x_i with what centring and the intercept add
     void centre_inner(Size i, double* inner) const {
@@ -158,9 +223,12 @@ private:
     const Rows& rows_;
     const Intercept& intercept_;
     const MachineMetric& metric_;
+    Size c_;
     Buffer V_;
     std::vector<double> sums_, means_, centre_;
     std::vector<double> every_;
+    std::vector<Index> joined_;  // with a coupling: a row's classes and the sum
+    std::vector<double> joined_values_;
 };
 
 }  // namespace polymargin

@@ -10,7 +10,7 @@ namespace polymargin {
 
 struct BetweenClasses {
     static constexpr const char* name = "between_classes";
-    static constexpr bool has_scales = false, between_classes = true;
+    static constexpr bool has_scales = false, between_classes = true, has_sum = false;
 
     const double* P;  // (c, c)
     Size c, y;

@@ -6,6 +6,7 @@
 
 #include "between_classes.hpp"
 #include "class_scales.hpp"
+#include "coupled.hpp"
 #include "identity.hpp"
 
 namespace polymargin {
@@ -21,7 +22,8 @@ auto with_metric(const std::string& name, Work work) {
     if (name == Identity::name) return work(Named<Identity>{});
     if (name == ClassScales::name) return work(Named<ClassScales>{});
     if (name == BetweenClasses::name) return work(Named<BetweenClasses>{});
-    throw std::invalid_argument("unknown metric '" + name + "': identity, class_scales or between_classes");
+    if (name == Coupled::name) return work(Named<Coupled>{});
+    throw std::invalid_argument("unknown metric '" + name + "': identity, class_scales, between_classes or coupled");
 }
 
 }  // namespace polymargin

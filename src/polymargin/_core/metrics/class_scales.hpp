@@ -9,7 +9,7 @@ namespace polymargin {
 
 struct ClassScales {
     static constexpr const char* name = "class_scales";
-    static constexpr bool has_scales = true, between_classes = false;
+    static constexpr bool has_scales = true, between_classes = false, has_sum = false;
 
     const double* beta;
     double q, inverse_rho;

@@ -7,7 +7,7 @@ namespace polymargin {
 
 struct Identity {
     static constexpr const char* name = "identity";
-    static constexpr bool has_scales = false, between_classes = false;
+    static constexpr bool has_scales = false, between_classes = false, has_sum = false;
 
     double q;
 

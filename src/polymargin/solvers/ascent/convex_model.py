@@ -101,7 +101,7 @@ class ModelAscent(Driver[native.RowLoop]):
     def __init__(self, problem: Problem, tangent: Tangent, duals: SparseDuals | None, scale: float, seed: int):
         self._problem, self._kappa, machine = problem, tangent.kappa, tangent.machine
         model = _solved(problem, tangent)
-        loop, moves = open_loop(model, seed), list[Move]()
+        loop, moves = open_loop(model, seed, plain=True), list[Move]()
         if problem.fit_intercept:
             # a large theta makes costs and with them duals small, but must not make offsets slow
             intercept = FreeIntercept(loop, *centre_and_spread(problem.X), least=_REACH / float(model.cost.sum()))

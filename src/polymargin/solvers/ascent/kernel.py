@@ -1,6 +1,6 @@
 """The dual of a kernel machine with ``R = 1/2 |W|^2`` on few rows at a time: no feature map, no whole kernel matrix.
 
-    maximise  D = sum_il a_il - 1/2 sum_k tau_k' K tau_k      (free intercept: sum_i tau_ik = 0)
+    maximise  D = sum_il a_il delta_yl - 1/2 sum_k tau_k' K tau_k      (free intercept: sum_i tau_ik = 0)
 
 with tau_iy = sum_l a_il, tau_il = -a_il, and scores ``S_ik = (K tau)_ik`` kept for all n rows. Repeat:
 
@@ -27,7 +27,7 @@ from polymargin.certificate import Certificate, Ledger
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
-from polymargin.solvers.ascent.loops import domain_of
+from polymargin.solvers.ascent.loops import domain_of, targets_of
 from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, signed
 from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
@@ -92,9 +92,10 @@ class _State:
 
     def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: Start | None):
         n, c = problem.n_rows, problem.n_classes
-        self.name = domain_of(problem)
+        self.name = domain_of(problem, plain=True)
         assert problem.loss.domain is not None  # else it had no name
         self.domain, self.parameters = problem.loss.domain, problem.loss.row_parameters
+        self.targets = targets_of(problem)
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
         self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)
         self.largest = min(cost_model.KERNEL_WORKING_SET, self.gram.capacity)
@@ -134,7 +135,8 @@ class _State:
         """Gaps of all rows and the objective."""
         support = self._support()
         self.squared_norm = float(np.einsum("ik,ki->", self._signed(support), self.S[:, support]))
-        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps, self.parameters)
+        rules = self.parameters, self.targets
+        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps, *rules)
         self.primal = loss + 0.5 * self.squared_norm
 
     def first_rows(self) -> Rows:
@@ -165,7 +167,7 @@ class _State:
         seed = int(self.rng.integers(2**63))
         visits, _ = native.kernel_ascend(
             self.name, K, S, a, self.y[rows], self.cost[rows], self.b, self.sums, self.inverse_rho, goal, max_visits, seed,
-            self.parameters,
+            self.parameters, self.targets,
         )
         self.visits += visits
         self.a[rows] = a
@@ -185,7 +187,7 @@ class _State:
         """The dual value of a feasible point near the iterate."""
         squared_norm = self.squared_norm
         if not self.intercept:
-            return float(self.a.sum()) - 0.5 * squared_norm
+            return self._linear(self.a, self.y) - 0.5 * squared_norm
         support = self._support()
         y = self.y[support]
         balanced = self.a[support] * balancing_factors(flows_of(self.a, self.y))[y]
@@ -194,7 +196,11 @@ class _State:
             balanced, room = self.domain.repaired(balanced, y, self.cost[support]), 1.0
         change = signed(balanced, y) - self._signed(support)
         squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
-        return Ray(float(balanced.sum()), 0.5 * squared_norm, room).value
+        return Ray(self._linear(balanced, y), 0.5 * squared_norm, room).value
+
+    def _linear(self, a: Array, y: NDArray[np.int32]) -> float:
+        """``sum_il a_il delta_yl``."""
+        return float(a.sum()) if self.targets is None else float((a * self.targets[y]).sum())
 
     def duals(self) -> SparseDuals:
         return sparse_duals(self.a)

@@ -27,28 +27,41 @@ def native_rows(X: Any) -> native.Rows:
     return native.Rows(X.data[stored], indices, starts, X.shape[1])
 
 
-def domain_of(problem: Problem, squares: bool = False) -> str:
-    """The core's name of the domain of the loss, whose loops solve it; with `squares` that of a squared loss too."""
+def domain_of(problem: Problem, plain: bool = False) -> str:
+    """The core's name of the domain of the loss, whose loops solve it; `plain` ones have no squares or absolute margins."""
     loss = problem.loss
-    if loss.row_problem is None or (loss.squared and not squares):
-        kind = "a loss" if squares else "a loss that is not squared,"
+    if loss.row_problem is None or (plain and (loss.squared or not _is_relative(problem))):
+        kind = "a loss of margins to rivals that is not squared," if plain else "a loss"
         raise TypeError(f"this dual ascent needs {kind} whose domain is one of {native.domains()}; got '{loss.name}'")
     return loss.row_problem
 
 
-def open_loop(problem: Problem, seed: int) -> native.RowLoop:
-    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2."""
-    name = domain_of(problem)
-    if not problem.penalty.identity_hessian:
-        raise TypeError(f"dual ascent without a metric needs the penalty 1/2 |W|^2; got '{problem.penalty.name}'")
-    return native_loop(name, "identity", problem.X, problem, seed)
+def _is_relative(problem: Problem) -> bool:
+    return problem.loss.domain is not None and problem.loss.domain.margins.relative
+
+
+def open_loop(problem: Problem, seed: int, plain: bool = False) -> native.RowLoop:
+    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2 or one that couples the classes."""
+    name, penalty, c = domain_of(problem, plain), problem.penalty, problem.n_classes
+    if penalty.identity_hessian and not problem.loss.sums_to_zero:
+        return native_loop(name, "identity", problem.X, problem, seed)
+    coupling = penalty.coupling(c)
+    if coupling is None or plain:
+        wanted = "one at sum zero" if problem.loss.sums_to_zero else "1/2 |W|^2"
+        raise TypeError(f"dual ascent for the {problem.loss.name} needs the penalty {wanted}; got '{penalty.name}'")
+    loop = native_loop(name, "coupled", problem.X, problem, seed)
+    loop.couple(coupling.scale, coupling.common, problem.loss.sums_to_zero)
+    return loop
 
 
 def open_scaled_loop(problem: Problem, seed: int) -> native.RowLoop:
     """The same for a penalty with class scales."""
-    name = domain_of(problem, squares=True)
-    if problem.penalty.class_scales is None:
-        raise TypeError(f"class-weighted ascent needs a penalty with class scales; got '{problem.penalty.name}'")
+    name = domain_of(problem)
+    if problem.penalty.class_scales is None or problem.loss.sums_to_zero:
+        raise TypeError(
+            "class-weighted ascent needs a penalty with class scales, and a loss for class vectors of any sum; got the "
+            f"{problem.loss.name} with '{problem.penalty.name}'"
+        )
     return native_loop(name, "class_scales", problem.X, problem, seed)
 
 
@@ -58,9 +71,13 @@ def native_loop(domain: str, metric: str, X: Any, problem: Problem, seed: int, w
     With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
     """
     waiting, parameters = waiting or sparse.issparse(X), problem.loss.row_parameters
-    return native.row_loop(
-        domain, metric, native_rows(X), problem.y, problem.cost, problem.n_classes, waiting, seed, parameters
-    )
+    rows, c = native_rows(X), problem.n_classes
+    return native.row_loop(domain, metric, rows, problem.y, problem.cost, c, waiting, seed, parameters, targets_of(problem))
+
+
+def targets_of(problem: Problem) -> NDArray[np.float64] | None:
+    """What the margins should reach, ``(c, c)``; None for 1."""
+    return None if problem.loss.unit_targets else np.ascontiguousarray(problem.loss.targets(problem.n_classes))
 
 
 def open_band_loop(problem: Problem, seed: int, frozen: bool, waiting: bool) -> native.BandLoop:

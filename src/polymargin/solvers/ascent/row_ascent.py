@@ -2,7 +2,11 @@
 
 Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, ``tau_il = -a_il``. Plainly W is Z, and
 
-    P = sum_i u_i loss_i + 1/2 |W|^2        D = sum_il a_il - 1/2 |W|^2        (free intercept: sum_i tau_ik = 0)
+    P = sum_i u_i loss_i + 1/2 |W|^2        D = sum_il a_il delta_yl - 1/2 |W|^2     (free intercept: sum_i tau_ik = 0)
+
+with the targets delta of the margins, usually 1; squared losses take ``square(a_i) / (4 u_i)`` off D. Absolute margins have
+duals of the own class too, ``tau_iy = a_iy``. Penalties that couple the classes, or fix their sum at zero, make
+``w_k = scale (z_k - mean z) + common (mean z)``; offsets of sum zero need the same ``sum_i tau_ik`` for all k.
 
 The block norm ``R = 1/2 (sum_k |w_k|^p)^(2/p)`` is a minimum over class scales beta (penalties/block_norm.py). For fixed
 beta the machine has the penalty ``sum_k |w_k|^2 / (2 beta_k)``, whose dual the native loop climbs: ``w_k = beta_k z_k``.
@@ -31,7 +35,7 @@ from polymargin.problem import Problem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
-from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, value_of_loop
+from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, reducing_factors, value_of_loop
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Solution, SparseDuals, Start
 
@@ -50,6 +54,9 @@ class RowsProof(Proof):
         self.loop, self._n_threads = loop, n_threads
         self._repaired: Repaired | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
+        coupling = problem.penalty.coupling(problem.n_classes)
+        self.scale = 1.0 if coupling is None else coupling.scale
+        self._stretch = 1.0 if coupling is None else max(coupling.scale, coupling.common)  # of the squares of Z, at most
 
     def penalty(self) -> float:
         """R of the iterate."""
@@ -57,29 +64,46 @@ class RowsProof(Proof):
 
     def dual(self, matters: float) -> float:
         """Dual value of the loop's duals; `matters` says what rounding may hide without harm."""
-        return value_of_loop(self.loop, self.problem.n_classes, self.problem.longest_row, matters)
+        reach = self.problem.longest_row * float(np.sqrt(self._stretch))
+        return value_of_loop(self.loop, self.problem.n_classes, reach, matters)
 
     def ray(self, factors: Array) -> Ray:
         """That of the loop's duals times a factor for each pair of classes."""
-        room, total, squared_norm = self.loop.scaled(factors)
+        room, total, squared_norm, squares = self.loop.scaled(factors)
         self._inside = None
         if room == 0.0:  # a cone: no multiple of these duals lies in it
-            outside = SparseDuals(*self.loop.duals()).times(factors, self.problem.y)
-            self._inside, total, squared_norm = self.problem.moved_inside(outside)
-            room = 1.0
-        return Ray(total, 0.5 * squared_norm, room)
+            room = np.inf if self.problem.loss.squared else 1.0
+            total, squared_norm, squares = self._move_inside(factors)
+        return Ray(total, 0.5 * (squared_norm + squares), room)
+
+    def _move_inside(self, factors: Array) -> tuple[float, float, float]:
+        """What a ray is made of, of margins to rivals."""
+        problem, outside = self.problem, SparseDuals(*self.loop.duals()).times(factors, self.problem.y)
+        self._inside, total, squared_norm = problem.moved_inside(outside)
+        if not problem.loss.squared:
+            return total, self.scale * squared_norm, 0.0
+        square = problem.row_domains.domain.square(self._inside.dense(problem.n_classes), problem.y)
+        return total, self.scale * squared_norm, float((square / (2.0 * problem.cost)).sum())
+
+    def _balancing_factors(self) -> Array:
+        flows = self.loop.flows()
+        if self.problem.row_domains.domain.margins.relative:
+            return balancing_factors(flows)
+        return reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero)
 
     def values(self, tol: float) -> tuple[float, float]:
         primal = self.penalty() + float(self.loop.loss(self._n_threads))
         if not self.problem.fit_intercept:
             return primal, self.dual(tol * primal)
-        factors = balancing_factors(self.loop.flows())
+        factors = self._balancing_factors()
         self._repaired = Repaired(factors, self.ray(factors))
         return primal, self._repaired.ray.value
 
     def iterate(self) -> tuple[Array, Array]:
-        b = self.loop.intercepts() if self.problem.fit_intercept else np.zeros(self.problem.n_classes)
-        return self.loop.weights(), b
+        W, b = self.loop.weights(), self.loop.intercepts()
+        if self.problem.penalty.fixes_sum:  # rounding moves it
+            W -= W.mean(axis=1, keepdims=True)
+        return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
     def duals(self) -> SparseDuals:
         """The duals whose value is the bound."""
@@ -99,17 +123,17 @@ class BlockNormProof(RowsProof):
 
     def __init__(self, problem: Problem, loop: native.RowLoop, n_threads: int, scales: ClassScales):
         super().__init__(problem, loop, n_threads)
-        self._scales = scales
+        self.scales = scales
 
     def penalty(self) -> float:
-        return self._scales.primal_penalty
+        return self.scales.primal_penalty
 
     def dual(self, matters: float) -> float:
-        return float(self.loop.dual_sum) - self._scales.conjugate(self._scales.squares)
+        return float(self.loop.dual_sum) - self.scales.conjugate(self.scales.squares)
 
     def ray(self, factors: Array) -> Ray:
         room, total, losses, squares = self.loop.totals_of(factors)
-        return Ray(total, 0.5 * losses + self._scales.conjugate(squares), room)
+        return Ray(total, 0.5 * losses + self.scales.conjugate(squares), room)
 
 
 def dual_ascent(
@@ -136,7 +160,7 @@ def dual_ascent(
         moves.append(scales)
     loop, intercept = proof.loop, None
     if problem.fit_intercept:
-        size = 1.0 if scales is None else float(np.median(scales.scales))
+        size = proof.scale if scales is None else float(np.median(scales.scales))
         intercept = FreeIntercept(loop, *centre_and_spread(problem.X), size)
         moves.append(intercept)
     if start is not None:

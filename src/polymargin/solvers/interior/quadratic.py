@@ -98,6 +98,7 @@ def interior_point(
         b[classes] = 1.0  # one class at most: a margin of 1 for nothing
         return InteriorPointResult(W, b - b.mean(), a, 0.0, 0.0, 0)
     scales = np.ones(n_classes) if scales is None else scales
+    given = _with_targets(problem, given)
     given = None if given is None else np.ascontiguousarray(given[order][:, classes].T)
     present = np.searchsorted(classes, y[order])
     rows = SortedRows(X[order], present, cost[order], scales[classes], problem.fit_intercept)
@@ -115,8 +116,18 @@ def interior_point(
     a[order[:, None], classes] = duals.T
     if classes.size < n_classes:
         own = (rows.X @ W + b)[np.arange(order.size), y[order]]
-        b[np.isin(np.arange(n_classes), classes, invert=True)] = own.min() - 1.0  # margins of 1 and more
+        reach = 1.0 if problem.loss.unit_targets else max(1.0, float(problem.loss.targets(n_classes).max()))
+        b[np.isin(np.arange(n_classes), classes, invert=True)] = own.min() - reach  # no margin is violated
     return InteriorPointResult(W, b - b.mean(), a, primal, dual, n_iter)
+
+
+def _with_targets(problem: Problem, given: Array | None) -> Array | None:
+    """The scores of rivals are given a lead of what their margins should reach beyond 1."""
+    if problem.loss.unit_targets:
+        return given
+    lead = problem.loss.targets(problem.n_classes)[problem.y] - 1.0
+    lead[np.arange(problem.n_rows), problem.y] = 0.0
+    return lead if given is None else given + lead
 
 
 def _maker(problem: Problem, block: str | BlockMaker | None) -> BlockMaker:

@@ -69,5 +69,5 @@ def _feasible(problem: Problem, a: Array) -> tuple[Array, float]:
     if problem.fit_intercept and not sparse.issparse(problem.X):
         Z = (problem.X - problem.X.mean(axis=0, dtype=np.float64)).T @ tau
     quadratic = problem.penalty.conjugate(Z) + (float((sums**2 / (4.0 * cost)).sum()) if squared else 0.0)
-    ray = Ray(float(sums.sum()), quadratic, room)
+    ray = Ray(float((problem.loss.targets(problem.n_classes)[y] * a).sum()), quadratic, room)
     return ray.best * a, ray.value

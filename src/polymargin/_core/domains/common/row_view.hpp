@@ -6,15 +6,24 @@
 //
 // with scores s that leave out the row's own contribution and the row's block H of the metric (metrics/). (The margin 1 is
 // taken from the own class, not added to the others: their differences must survive when scores are many orders below 1.)
+// Margins that should reach delta_l instead of 1 have g_l = s_l + (delta_l - 1).
+//
+// Absolute margins, s_y and -s_l, have g_y = delta_y - s_y and g_l = delta_l + s_l, their violations, and
+//
+//   sum_k a_k g_k - 1/2 tau' H tau,    tau_y = a_y,  tau_l = -a_l,
+//
+// with the own class in the list like any other, and g_target = 0: the price of what a simplex does not hand out.
+//
 // The machines differ in the domain of a. A domain is a small value, the class TopK of the header domains/top_k.hpp for instance,
 // with
 //
-//   loss      sup over the domain of <a, margins> per unit of cost, at given scores
+//   absolute  whether its margins are; margins.hpp has the two kinds
+//   loss      sup over the domain of <a, margins> per unit of cost, at given scores; at given violations if absolute
 //   assess    the row's duality gap and largest violation; drops classes that cannot matter from the list
 //   settled   nothing is left in the list that could move
 //   solve     the row's duals, solved for exactly in a metric: in the identity, and in others that it knows (solve_in.hpp)
 //   room      the largest t <= 1 for which t * a stays in the domain
-//   squared   the loss is squared: (sum_l a_l)^2 / (4 u) is added to the dual's quadratic
+//   squares   what a squared loss adds to the dual's quadratic: `square` / (4 u). Slopes g are without it
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
 //   has_faces, is_free, is_closed, project      what a face step needs (face_step.hpp); optional
 //
@@ -28,6 +37,30 @@
 #include "../../rows/basics.hpp"
 
 namespace polymargin {
+
+// Duals of one row, in any order.
+struct RowDuals {
+    const Index* classes;
+    const double* a;
+    Size count;
+    Index y;
+    double cost;
+
+    bool is_own(Size k) const { return classes[k] == y; }
+    double sum() const {
+        double total = 0.0;
+        for (Size k = 0; k < count; ++k) total += a[k];
+        return total;
+    }
+    double largest() const {
+        double highest = 0.0;
+        for (Size k = 0; k < count; ++k) highest = std::max(highest, a[k]);
+        return highest;
+    }
+};
+
+// The square that a squared loss adds: none, (sum_l a_l)^2, sum_l a_l^2 / (weight of l), or that of the domain's gauge.
+enum class Squares { none, of_sum, of_each, of_gauge };
 
 // Entries [0, count) are the classes the row looks at, with their duals and scores; scores include the row's own contribution.
 struct RowList {
@@ -64,11 +97,16 @@ struct RowView : RowList {
     double cost;
     Index y;
     bool target_active;     // the dual of the row's own class (sum_l a_l) may still change
-    Index* parked_classes;  // classes outside the list whose duals sit at the cost
+    Index* parked_classes;  // classes outside the list, and their duals, which sit at upper bounds
+    double* parked_duals;
     Size n_parked;
 
-    void park(Size k) { parked_classes[n_parked++] = classes[k]; }
+    void park(Index k, double dual) {
+        parked_classes[n_parked] = k;
+        parked_duals[n_parked++] = dual;
+    }
     double parked_sum() const { return static_cast<double>(n_parked) * cost; }
+    RowDuals at(const double* duals) const { return {classes, duals, count, y, cost}; }
 };
 
 struct Assessment {

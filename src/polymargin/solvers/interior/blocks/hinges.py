@@ -65,8 +65,7 @@ class SquaredCrammerSinger(CrammerSinger):
         return float(self.weight @ self.E.max(axis=0) ** 2)
 
     def gain(self, tau: Array) -> float:
-        own = tau.ravel()[self.own]
-        return float((own - own**2 / (4.0 * self.weight)).sum())
+        return super().gain(tau) - float((tau.ravel()[self.own] ** 2 / (4.0 * self.weight)).sum())
 
     def linearise(self) -> Edges:
         super().linearise()
@@ -121,7 +120,7 @@ class WestonWatkins(RowTerms):
         return Edges(star=star)
 
     def intercept_slacks(self, S: Array) -> Array:
-        h, (active, idle), slacks = self.lift(S)[0] + 1.0, self._carrying(), super().intercept_slacks(S)
+        h, (active, idle), slacks = self.lift(S)[0] + self.offset[0], self._carrying(), super().intercept_slacks(S)
         own = np.broadcast_to(self.y, h.shape)
         np.minimum.at(slacks, (own[active], self.other[active]), h[active])
         np.minimum.at(slacks, (self.other[idle], own[idle]), -h[idle])
