@@ -6,6 +6,7 @@
     a smooth loss, any R with a model       Newton's method
     the pairwise hinge, any R with a model  dual ascent with weights of pairs if R is made of powers of distances; then, or
                                             at once for small exact fits, interior points
+    any other loss of margins               Newton's method with multipliers on the unknowns
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from polymargin.solvers.interior.pairwise import hinge_path
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.interior.scaled import finish_with_scaled_interior_points
 from polymargin.solvers.newton.augmented import multiplier_newton
+from polymargin.solvers.newton.general import general_newton
 from polymargin.solvers.newton.smooth import primal_newton
+from polymargin.solvers.newton.smooth_part import takes_part
 from polymargin.solvers.progress import Forecast
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
@@ -52,23 +55,28 @@ def solve_convex(
     problem: Problem, ledger: Ledger, *, max_iter: int, seed: int, n_threads: int = 1, start: Start | None = None
 ) -> Solution:
     """Solves `problem` to ``ledger.tol``, by the methods that its loss and penalty offer."""
-    settings, penalty = Settings(max_iter, seed, n_threads), problem.penalty
-    if penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None:
+    settings, loss, penalty = Settings(max_iter, seed, n_threads), problem.loss, problem.penalty
+    to_rivals = loss.domain is None or loss.domain.margins.relative
+    quadratic = penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None
+    if quadratic and loss.row_problem is not None:
         return _quadratic(problem, ledger, settings, start)
-    if penalty.class_scales is not None:
+    if penalty.class_scales is not None and loss.row_problem is not None and to_rivals:
         return _with_class_scales(problem, ledger, settings, start)
-    if not penalty.has_model:
-        raise TypeError(
-            f"no method solves the loss '{problem.loss.name}' with the penalty '{penalty.name}': ascent needs 1/2 |W|^2 or "
-            "class scales, Newton's methods need a model of the penalty"
-        )
     if start is not None and not start.W.size:  # it has duals only, and these methods start from class vectors
         start = None
     with np.errstate(all="ignore"):  # high powers and bad steps overflow; what is not finite is not kept
-        if problem.loss.smooth:
+        if penalty.has_model and loss.smooth:
             ledger.stage("Newton's method", "the loss is smooth")
             return primal_newton(problem, ledger, max_iter=max_iter, start=start)
-        return _pairwise(problem, ledger, settings, start)
+        if penalty.has_model and not penalty.fixes_sum and loss.row_problem == "box" and loss.unit_targets:
+            return _pairwise(problem, ledger, settings, start)
+    if loss.domain is not None and takes_part(penalty):
+        ledger.stage("Newton's method on the unknowns", "it takes any loss of margins with any penalty that has a model")
+        return general_newton(problem, ledger, max_iter, start)
+    raise TypeError(
+        f"no method solves the loss '{loss.name}' with the penalty '{penalty.name}': ascent needs 1/2 |W|^2, a coupling or "
+        "class scales, Newton's methods need a smooth loss or one of margins, and a model of the penalty"
+    )
 
 
 # ---- quadratic penalties ----------------------------------------------------------------------------------------------
@@ -117,6 +125,9 @@ def _finish_with_newton(
     if np.isfinite(_price_of_newton(problem, so_far.duals)):
         ledger.stage("Newton's method with multipliers", "ascent crawls, and few duals are free")
         so_far = multiplier_newton(problem, ledger, left, so_far)
+    elif cost_model.general_newton_fits(problem):
+        ledger.stage("Newton's method on the unknowns", "ascent crawls, and its system is small")
+        so_far = _finished_in_general(problem, ledger, left, so_far)
     left = last - so_far.certificate.n_iter
     if ledger.done or left <= 0:
         return so_far
@@ -126,6 +137,14 @@ def _finish_with_newton(
     certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
     machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
     return solution._replace(machine=machine, certificate=certificate)
+
+
+def _finished_in_general(problem: Problem, ledger: Ledger, left: int, so_far: Solution) -> Solution:
+    assert so_far.duals is not None
+    machine, before = so_far.machine, so_far.certificate.n_iter
+    found = general_newton(problem, ledger, left, Start(so_far.duals, machine.b, so_far.scales, W=machine.W))
+    certificate = replace(found.certificate, n_iter=before + found.certificate.n_iter)
+    return found._replace(machine=min(found.machine, machine, key=lambda one: one.primal), certificate=certificate)
 
 
 def _price_of_newton(problem: Problem, duals: SparseDuals) -> float:
@@ -176,7 +195,8 @@ class Pace:
         """Of the other method, in epochs."""
         if cost_model.has_interior_point(self._problem):
             return float(cost_model.epochs_before_interior_points(self._problem))
-        return _price_of_newton(self._problem, duals) / cost_model.flops_of_epoch(self._problem)
+        price = min(_price_of_newton(self._problem, duals), cost_model.price_of_general_newton(self._problem))
+        return price / cost_model.flops_of_epoch(self._problem)
 
 
 # ---- the pairwise hinge -----------------------------------------------------------------------------------------------

@@ -158,6 +158,24 @@ def angle_face_fits(problem: Problem) -> bool:
     return unknowns <= LARGEST_ANGLE_FACE and problem.n_rows <= 100 * LARGEST_ANGLE_FACE
 
 
+_LARGEST_GENERAL = 1500  # unknowns of the general method's dense system
+_GENERAL_STEPS = 50  # what it usually takes
+
+
+def general_newton_fits(problem: Problem) -> bool:
+    """Whether Newton steps of the general method are dense systems of a moderate size."""
+    unknowns = (problem.n_features + 1) * problem.n_classes
+    return unknowns <= _LARGEST_GENERAL and problem.n_rows * max(problem.n_classes**2, problem.n_features) <= LARGEST_ARRAY
+
+
+def price_of_general_newton(problem: Problem) -> float:
+    """About how many flops it takes; infinite if it does not fit."""
+    if not general_newton_fits(problem):
+        return np.inf
+    n, unknowns = problem.n_rows, (problem.n_features + 1) * problem.n_classes
+    return float(_GENERAL_STEPS * (n * unknowns**2 / 2 + unknowns**3 / 3))
+
+
 # ---- convex models of what is not convex ------------------------------------------------------------------------------
 
 LARGEST_LABEL_BLOCKS = 50_000_000  # numbers in the factorised blocks of the majorisation: 400 MB

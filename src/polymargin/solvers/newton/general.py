@@ -43,7 +43,7 @@ _STEPS = 60  # of one round
 _EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
 _ARMIJO, _SHORTEST = 1e-4, 1e-9
 _PATIENCE = 12  # rounds that do not halve the gap
-_DENSE = 1500  # unknowns of a dense system
+_DENSE = 1500  # unknowns of a dense system (cost_model.py asks for no more)
 _CG_STEPS, _CG_TOL = 200, 1e-3
 _FIRST_LOOKS = 1e-2  # relative gap above which tolerances of rounds are loose
 

@@ -117,6 +117,11 @@ class WholePenalty(SmoothPart):
         return self.penalty.conjugate_along(self.penalty.model(W, 0.0), Z)[0](1.0)
 
 
+def takes_part(penalty: Penalty) -> bool:
+    """Whether the general method can carry this penalty."""
+    return penalty.class_metric(np.ones((1, 2))) is not None or (penalty.has_model and penalty.smooth)
+
+
 def smooth_part(penalty: Penalty, W: Array) -> SmoothPart:
     """How this penalty is carried, from class vectors W on."""
     if penalty.class_metric(W) is not None:
