@@ -143,7 +143,8 @@ def test_a_row_is_solved_exactly(domain):
         a *= cost / max(cost, a.sum())
         g, g_target = rng.normal(size=m) * 10.0 ** rng.uniform(-1, 1), float(rng.normal())
         found = solved_row(native, domain, g, a, g_target, h, cost, metric="class_scales")
-        expected = twins.solve_scaled_row(domain, g, a, g_target, h[:m], own, cost)
+        slope = g_target + (own - h[m]) * a.sum()  # with the square's part
+        expected = twins.solve_scaled_row(domain, g, a, slope, h[:m], own, cost)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * max(1.0, expected.max()))
 
 

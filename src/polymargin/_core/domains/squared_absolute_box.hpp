@@ -5,17 +5,15 @@
 #include "../metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/separate_margins.hpp"
+#include "common/unbounded.hpp"
 
 namespace polymargin {
 
-class SquaredAbsoluteBox : public AbsoluteMargins {
+class SquaredAbsoluteBox : public AbsoluteMargins, public UnboundedDuals {
 public:
     static constexpr Squares squares = Squares::of_each;
-    static constexpr bool has_faces = true;
 
     SquaredAbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
-
-    Size fewest() const { return 1; }
 
     double loss(const double* violations, Size n_classes, Size y) const {
         double sum = 0.0;
@@ -26,20 +24,12 @@ public:
         return sum;
     }
 
-    double room(const RowDuals& /*duals*/) const { return 1.0; }
     double square(const RowDuals& duals) const {
         double sum = 0.0;
         for (Size k = 0; k < duals.count; ++k) {
             if (duals.a[k] != 0.0) sum += duals.a[k] * duals.a[k] / weight(duals.is_own(k));
         }
         return sum;
-    }
-
-    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
-    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
-
-    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
-        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
     }
 
     Assessment assess(RowView& row, double threshold) const {
@@ -55,8 +45,6 @@ public:
         row.count = kept;
         return {gap, violation};
     }
-
-    bool settled(const RowView& row) const { return row.count == 0; }
 
     void solve(RowView& row, const Identity& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }

@@ -5,14 +5,11 @@
 
 namespace polymargin {
 
-class SquaredAbsoluteSimplex : public AbsoluteMargins {
+class SquaredAbsoluteSimplex : public AbsoluteMargins, public UnboundedDuals {
 public:
     static constexpr Squares squares = Squares::of_sum;
-    static constexpr bool has_faces = true;
 
     SquaredAbsoluteSimplex(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
-
-    Size fewest() const { return 1; }
 
     double loss(const double* violations, Size n_classes, Size y) const {
         double largest = 0.0;
@@ -22,15 +19,8 @@ public:
         return largest * largest;
     }
 
-    double room(const RowDuals& /*duals*/) const { return 1.0; }
     double square(const RowDuals& duals) const { return SquaredSimplex{}.square(duals); }
-    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
-    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
-    void project(const RowDuals& duals, bool closed, double held, double* a, double* scratch) const {
-        SquaredSimplex{}.project(duals, closed, held, a, scratch);
-    }
     Assessment assess(RowView& row, double threshold) const { return SquaredSimplex{}.assess(row, threshold); }
-    bool settled(const RowView& row) const { return SquaredSimplex{}.settled(row); }
 
     // a_k = (o_k - nu)_+ / q at the price nu = sum_k a_k / (2u)
     void solve(RowView& row, const Identity& metric) const {

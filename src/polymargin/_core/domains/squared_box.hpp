@@ -2,14 +2,13 @@
 // which add 1 / (2u) to the curvature of every rival.
 #pragma once
 
+#include "common/unbounded.hpp"
 #include "simplex.hpp"
 
 namespace polymargin {
 
-struct SquaredBox : RelativeMargins {
+struct SquaredBox : RelativeMargins, UnboundedDuals {
     static constexpr Squares squares = Squares::of_each;
-    static constexpr bool has_faces = true;
-    Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
         double sum = 0.0;
@@ -20,18 +19,10 @@ struct SquaredBox : RelativeMargins {
         return sum;
     }
 
-    double room(const RowDuals& /*duals*/) const { return 1.0; }
     double square(const RowDuals& duals) const {
         double sum = 0.0;
         for (Size k = 0; k < duals.count; ++k) sum += duals.a[k] * duals.a[k];
         return sum;
-    }
-
-    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
-    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
-
-    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
-        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
     }
 
     Assessment assess(RowView& row, double threshold) const {
@@ -47,8 +38,6 @@ struct SquaredBox : RelativeMargins {
         row.count = kept;
         return {gap, violation};
     }
-
-    bool settled(const RowView& row) const { return row.count == 0; }
 
     void solve(RowView& row, const Identity& metric) const { solve_at_price(row, metric); }
     void solve(RowView& row, const ClassScales& metric) const { solve_at_price(row, metric); }

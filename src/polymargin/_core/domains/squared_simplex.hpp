@@ -2,31 +2,22 @@
 // -(sum_l a_l)^2 / (4 u), which adds 1 / (2u) to the curvature of the own class.
 #pragma once
 
+#include "common/unbounded.hpp"
 #include "simplex.hpp"
 
 namespace polymargin {
 
-struct SquaredSimplex : RelativeMargins {
+struct SquaredSimplex : RelativeMargins, UnboundedDuals {
     static constexpr Squares squares = Squares::of_sum;
-    static constexpr bool has_faces = true;
-    Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
         const double hinge = Simplex{}.loss(scores, n_classes, y);
         return hinge * hinge;
     }
 
-    double room(const RowDuals& /*duals*/) const { return 1.0; }
     double square(const RowDuals& duals) const {
         const double sum = duals.sum();
         return sum * sum;
-    }
-
-    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
-    bool is_closed(double /*sum*/, double /*cost*/) const { return false; }
-
-    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
-        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
     }
 
     Assessment assess(RowView& row, double /*threshold*/) const {
@@ -48,8 +39,6 @@ struct SquaredSimplex : RelativeMargins {
         row.count = kept;
         return {gap, std::max(best, own) - lowest};
     }
-
-    bool settled(const RowView& row) const { return row.count == 0; }
 
     void solve(RowView& row, const Identity& metric) const { solve_at_price(row, metric); }
     void solve(RowView& row, const ClassScales& metric) const { solve_at_price(row, metric); }

@@ -55,6 +55,7 @@ class RowsProof(Proof):
         self._repaired: Repaired | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
         coupling = problem.penalty.coupling(problem.n_classes)
+        self._is_coupled = coupling is not None
         self.scale = 1.0 if coupling is None else coupling.scale
         self._stretch = 1.0 if coupling is None else max(coupling.scale, coupling.common)  # of the squares of Z, at most
 
@@ -91,8 +92,14 @@ class RowsProof(Proof):
             return balancing_factors(flows)
         return reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero)
 
+    def primal(self) -> float:
+        """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
+        if self._is_coupled:
+            return self.problem.primal(*self.iterate())
+        return self.penalty() + float(self.loop.loss(self._n_threads))
+
     def values(self, tol: float) -> tuple[float, float]:
-        primal = self.penalty() + float(self.loop.loss(self._n_threads))
+        primal = self.primal()
         if not self.problem.fit_intercept:
             return primal, self.dual(tol * primal)
         factors = self._balancing_factors()
