@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 _FIRST, _FIRST_KINK = 1.0, 10.0  # sigma: a violation of 1 moves a dual by so many costs; sigma_W: in curvatures of R
 _GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round of so many steps at most
-_LARGEST = 1e9  # sigma, in first ones
+_LARGEST, _LARGEST_SQUARED = 1e9, 1e4  # sigma, in first ones; squares of duals need no more
 _KAPPA = 1e3  # of the offsets' proximal term, in first sigmas times all costs; grows with sigma
 _STEPS = 60  # of one round
 _EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
@@ -149,7 +149,7 @@ class _General(MultiplierMethod[_Point, Array]):
         if self.ledger.done or self.n_iter >= self._last:
             return False
         growth = next((factor for most, factor in _GROWTH if end.steps <= most), 0.5)
-        self._growth = min(growth * self._growth, _LARGEST)
+        self._growth = min(growth * self._growth, _LARGEST_SQUARED if self.problem.loss.squared else _LARGEST)
         self._R = self._R.moved(self._V[: self._design.r])
         return not self._stall.note(self.ledger.gap)
 
