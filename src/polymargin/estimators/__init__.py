@@ -7,6 +7,7 @@ from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.lp_norm import LpNormSVC
 from polymargin.estimators.m3 import M3SVC
 from polymargin.estimators.margin_distribution import MarginDistributionSVC
+from polymargin.estimators.multi_label import MultiLabelSVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
 from polymargin.estimators.top_k import TopKSVC
 
@@ -16,6 +17,7 @@ __all__ = [
     "CrammerSingerSVC",
     "LpNormSVC",
     "MarginDistributionSVC",
+    "MultiLabelSVC",
     "OneVsNoneSVC",
     "TopKSVC",
     "WestonWatkinsSVC",

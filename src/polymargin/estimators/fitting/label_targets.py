@@ -62,6 +62,12 @@ def one_hot(indices: NDArray[Any], n_classes: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n, dtype=np.int8), indices, np.arange(n + 1)), shape=(n, n_classes))
 
 
+def without_unknown(table: sparse.csr_array) -> sparse.csr_array:
+    """The table with -1 in the place of every 0."""
+    signs = np.where(table.toarray() > 0, 1, -1).astype(np.int8)
+    return sparse.csr_array(signs)
+
+
 def members(table: sparse.csr_array, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Total weight of the members of each class."""
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
