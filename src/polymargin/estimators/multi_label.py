@@ -73,8 +73,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     loss : {"relevance", "ranking", "max_ranking"}, default="relevance"
     threshold : float, "auto", "per_label" or None, default=None
         Labels whose score reaches the threshold are predicted; a row may have none. "auto" is one threshold for all labels,
-        "per_label" one for each, chosen for `metric` on rows left out: some coarse fits, each started from the whole one's
-        duals, take about as long as the fit. None is 0 for "relevance" and "auto" for rankings, whose scores have no origin.
+        "per_label" one for each, drawn towards the common one as far as that pays. Both are chosen for `metric` on rows left
+        out: some coarse fits, each started from the whole one's duals, take about as long as the fit. None is 0 for "relevance" and "auto" for rankings, whose scores have no origin.
     metric : {"jaccard", "micro_f1", "macro_f1", "subset_accuracy"}, default="jaccard"
         What the threshold is chosen for.
     [parameters]
@@ -253,15 +253,15 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             raise ValueError(
                 f"threshold={self.threshold!r} needs labels that at least two rows have each; set threshold to a number."
             )
-        facts = self._thresholds(scores[seen], problem.y.part(seen), problem.cost[seen])
+        facts = self._thresholds(scores[seen], problem.y.part(seen), problem.cost[seen], seed)
         return facts if outcomes is None else facts | scaled(scores[seen], outcomes.part(seen), seed)
 
-    def _thresholds(self, scores: Array, labels: LabelTable, weight: Array) -> dict[str, Any]:
-        from polymargin.estimators.fitting.cut import best_cut, best_cuts, label_sets
+    def _thresholds(self, scores: Array, labels: LabelTable, weight: Array, seed: int) -> dict[str, Any]:
+        from polymargin.estimators.fitting.cut import best_cut, label_sets, steady_cuts
 
         Y = labels.dense(slice(0, labels.n_rows))
         if self.threshold == "per_label":
-            cuts: Any = best_cuts(scores, Y, weight, self.metric)
+            cuts: Any = steady_cuts(scores, Y, weight, self.metric, seed)
         else:
             cuts = best_cut(scores, Y, weight, self.metric, allow_empty=True)
         reached = label_sets(scores, cuts, allow_empty=True)

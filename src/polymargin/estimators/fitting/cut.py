@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 
 FOLDS = 5
 _ROUNDS = 10  # over all labels
+_WORTH = 1e-5  # of a metric: less is not worth another round
+_FEWEST_ROWS = 50  # whose halves say something
+_MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of a label's own cut and the common one
 
 
 def label_sets(scores: NDArray[Any], cut: Any, allow_empty: bool = False) -> NDArray[np.bool_]:
@@ -120,31 +123,55 @@ def best_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "
     others stand still.
     """
     judged = Judged(scores, Y, weight)
+    ranked = _Ranked(judged)
     if metric == "macro_f1":
-        return np.array([_best_event(*_f1_events(judged, k)) for k in range(scores.shape[1])])
-    by_micro = _cuts_of_micro_f1(judged)
+        return ranked.cuts(2.0 * ranked.hits / np.maximum(ranked.chosen + ranked.hits[-1], 1e-300))
+    by_micro = _cuts_of_micro_f1(judged, ranked)
     if metric == "micro_f1":
         return by_micro
     common = np.full(scores.shape[1], best_cut(scores, Y, weight, metric, allow_empty=True))
     start = max((common, by_micro), key=lambda cuts: _row_metric(judged, scores >= cuts, metric))
-    return _climb(judged, start, metric)
+    return _climb(judged, ranked, start, metric)
 
 
-def _f1_events(judged: Judged, k: int) -> tuple[Array, Array]:
-    rows = np.flatnonzero(judged.known[:, k])
-    rows = rows[np.argsort(-judged.scores[rows, k], kind="stable")]
-    member, weight = judged.member[rows, k], judged.weight[rows]
-    values = 2.0 * np.cumsum(weight * member) / np.maximum(np.cumsum(weight) + float(weight @ member), 1e-300)
-    return judged.scores[rows, k], np.diff(values, prepend=0.0)
+class _Ranked:
+    """The scores of each label from the highest on, with what lies above each: hits and chosen, (n, c)."""
+
+    def __init__(self, judged: Judged):
+        self.order = np.argsort(-judged.scores, axis=0, kind="stable").astype(np.int32)
+        self.scores = np.take_along_axis(judged.scores, self.order, axis=0)
+        self._ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
+        self._ends[:-1] = self.scores[:-1] > self.scores[1:]
+        self.hits = self._above(judged.member, judged.weight)
+        self.chosen = self._above(judged.known, judged.weight)
+
+    def _above(self, flags: NDArray[np.bool_], weight: Array) -> Array:
+        return np.asarray((np.take_along_axis(flags, self.order, axis=0) * weight[self.order]).cumsum(axis=0))
+
+    def cuts(self, values: Array) -> Array:
+        """Of each label the cut with the highest of these values, (n, c), or above all scores, which is worth 0."""
+        values = np.where(self._ends, values, -np.inf)
+        best = values.argmax(axis=0)
+        return np.array([self._cut(k, int(at), float(values[at, k])) for k, at in enumerate(best)])
+
+    def cut_by_gains(self, k: int, gains: Array) -> float:
+        values = np.where(self._ends[:, k], gains[self.order[:, k]].cumsum(), -np.inf)
+        best = int(values.argmax())
+        return self._cut(k, best, float(values[best]))
+
+    def _cut(self, k: int, last: int, value: float) -> float:
+        column = self.scores[:, k]
+        if value <= 0.0:
+            return float(np.nextafter(column[0], np.inf))
+        return _between(float(column[last]), float(column[last + 1]) if last + 1 < len(column) else float(column[-1]) - 1.0)
 
 
-def _cuts_of_micro_f1(judged: Judged) -> Array:
+def _cuts_of_micro_f1(judged: Judged, ranked: _Ranked) -> Array:
     """Those that maximise ``2 hits - F (chosen + members)`` at the F they reach."""
-    members = float(judged.weight @ judged.member.sum(axis=1))
-    F, cuts = 0.0, np.full(judged.scores.shape[1], np.inf)
+    members, F = float(ranked.hits[-1].sum()), 0.0
+    cuts = np.full(judged.scores.shape[1], np.inf)
     for _ in range(_ROUNDS):
-        gains = judged.weight[:, None] * np.where(judged.known, 2.0 * judged.member - F, 0.0)
-        cuts = np.array([_best_event(judged.scores[:, k], gains[:, k]) for k in range(len(cuts))])
+        cuts = ranked.cuts(2.0 * ranked.hits - F * ranked.chosen)
         chosen = (judged.scores >= cuts) & judged.known
         reached = 2.0 * float(judged.weight @ (chosen & judged.member).sum(axis=1))
         found = reached / max(float(judged.weight @ chosen.sum(axis=1)) + members, 1e-300)
@@ -154,12 +181,12 @@ def _cuts_of_micro_f1(judged: Judged) -> Array:
     return cuts
 
 
-def _climb(judged: Judged, cuts: Array, metric: str) -> Array:
+def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
     cuts, best = cuts.copy(), -1.0
     for _ in range(_ROUNDS):
         chosen = (judged.scores >= cuts) & judged.known
         found = _row_metric(judged, chosen, metric)
-        if found <= best + 1e-12:
+        if found <= best + _WORTH:
             break
         best = found
         hits, wrong = (chosen & judged.member).sum(axis=1), (chosen & ~judged.member).sum(axis=1)
@@ -170,11 +197,43 @@ def _climb(judged: Judged, cuts: Array, metric: str) -> Array:
             wrong -= before & ~own
             with_it = _row_values(hits + own, wrong + ~own, members, metric)
             gains = np.where(known, judged.weight * (with_it - _row_values(hits, wrong, members, metric)), 0.0)
-            cuts[k] = _best_event(judged.scores[:, k], gains)
+            cuts[k] = ranked.cut_by_gains(k, gains)
             chosen[:, k] = after = (judged.scores[:, k] >= cuts[k]) & known
             hits += after & own
             wrong += after & ~own
     return cuts
+
+
+def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:
+    """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say that it pays.
+
+    The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on each
+    half of the rows when its cuts are those of the other half.
+    """
+    halves = np.random.default_rng(seed).permutation(len(scores)) % 2 == 0
+    if len(scores) < _FEWEST_ROWS:
+        return best_cuts(scores, Y, weight, metric)
+    values = np.zeros(len(_MIXTURES))
+    for half in (halves, ~halves):
+        mixed = _mixtures(scores[half], Y[half], weight[half], metric)
+        judged = Judged(scores[~half], Y[~half], weight[~half])
+        values += [_metric(judged, judged.scores >= cuts, metric) for cuts in mixed]
+    return _mixtures(scores, Y, weight, metric)[int(values.argmax())]
+
+
+def _mixtures(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str) -> list[Array]:
+    own, common = best_cuts(scores, Y, weight, metric), best_cut(scores, Y, weight, metric, allow_empty=True)
+    return [part * own + (1.0 - part) * common for part in _MIXTURES]
+
+
+def _metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
+    if metric in ("jaccard", "subset_accuracy"):
+        return _row_metric(judged, chosen, metric)
+    chosen = chosen & judged.known
+    hits, taken, members = (judged.weight @ flags for flags in (chosen & judged.member, chosen, judged.member))
+    if metric == "micro_f1":
+        hits, taken, members = hits.sum(keepdims=True), taken.sum(keepdims=True), members.sum(keepdims=True)
+    return float((2.0 * hits / np.maximum(taken + members, 1e-300)).mean())
 
 
 def _row_values(hits: NDArray[Any], wrong: NDArray[Any], members: NDArray[Any], metric: str) -> Array:
