@@ -21,9 +21,10 @@ from polymargin.problem import Problem
 from polymargin.set_problem import SetProblem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.labels import label_ascent
-from polymargin.solvers.ascent.labels_apart import labels_apart
+from polymargin.solvers.ascent.rankings import ranking_ascent
 from polymargin.solvers.convex import solve_convex
 from polymargin.solvers.interior.labels import label_interior
+from polymargin.solvers.label_by_label import solve_label_by_label
 from polymargin.solvers.models.angles import solve_apart
 from polymargin.solvers.models.majorisation import majorisation
 from polymargin.solvers.models.rivals import concave_convex
@@ -81,9 +82,9 @@ def solve_sets(
 ) -> Solution:
     """Solves a problem with label sets to ``ledger.tol``."""
     if problem.loss.splits:
-        ledger.stage("dual ascent label by label", "the labels share nothing but the rows")
-        return labels_apart(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
-    raise TypeError(f"no solver knows the loss '{problem.loss.name}'")
+        return solve_label_by_label(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+    ledger.stage("dual ascent over ranked rows", "the labels of a row are compared")
+    return ranking_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
 
 
 def _epochs_before_interior_points(problem: LabelProblem) -> int:

@@ -1,6 +1,8 @@
-// Python's door to the loop over pairs of rows and labels, and to labels that share nothing but the rows.
+// Python's door to the loop over pairs of rows and labels, to labels that share nothing but the rows,
+// and to rows whose labels are ranked.
 #include "../loops/label_loop.hpp"
 #include "../loops/labels_apart.hpp"
+#include "../loops/ranking_loop.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 
@@ -73,6 +75,48 @@ std::tuple<NewMatrix, NewMatrix, Duals> solve_apart(
     return {matrix_of(end.W, chosen, X.n_features()), matrix_of(numbers, chosen, 4), duals_of(end)};
 }
 
+// `starts` and `labels`: members and non-members of each row in turn
+RankingLoop* open_ranking(const RowArrays& X, Vector<std::int64_t> starts, Vector<Index> labels, Vector<double> costs, bool worst,
+                          Size n_labels, std::uint64_t seed) {
+    check_starts(starts, 2 * X.n_rows(), labels.shape(0), "starts");
+    check_range(labels, n_labels, "labels");
+    check_size(costs, X.n_rows(), "costs");
+    LoopSettings settings;
+    settings.waiting = false;
+    settings.seed = seed;
+    RankedRows sides{std::vector<std::int64_t>(starts.data(), starts.data() + starts.shape(0)),
+                     std::vector<Index>(labels.data(), labels.data() + labels.shape(0))};
+    return new RankingLoop(X.with_classes(n_labels), std::move(sides), costs.data(), worst, settings);
+}
+
+void bind_ranking(nb::module_& m) {
+    nb::class_<RankingLoop> door(m, "RankingLoop");
+    bind_ascent(door);
+    door.def_prop_ro("dual", &RankingLoop::dual)
+        .def("duals", [](const RankingLoop& self) { return vector_of(self.duals()); })
+        .def("set_duals",
+             [](RankingLoop& self, Vector<double> a) {
+                 check_size(a, self.duals().size(), "a");
+                 self.set_duals(a.data());
+             }, "a"_a)
+        .def("start_intercept",
+             [](RankingLoop& self, Vector<double> means, double inverse_rho) {
+                 check_size(means, self.n_features(), "means");
+                 self.start_intercept(means.data(), inverse_rho);
+             }, "means"_a, "inverse_rho"_a)
+        .def("sums", [](const RankingLoop& self) { return vector_of(self.weights().pulls_of_sums()); })
+        .def("centre", [](const RankingLoop& self) { return vector_of(self.weights().centre()); })
+        .def("move_centre",
+             [](RankingLoop& self, Vector<double> to) {
+                 check_size(to, self.n_labels(), "to");
+                 self.move_centre(to.data());
+             }, "to"_a)
+        .def("weights", [](const RankingLoop& self) { return matrix_of(self.weights().weights(), self.n_features(), self.n_labels()); })
+        .def("intercepts", [](const RankingLoop& self) { return vector_of(self.weights().intercepts()); });
+    m.def("ranking_loop", &open_ranking, "rows"_a, "starts"_a.noconvert(), "labels"_a.noconvert(), "costs"_a.noconvert(), "worst"_a,
+          "n_labels"_a, "seed"_a, nb::keep_alive<0, 1>());
+}
+
 }  // namespace
 
 void bind_labels(nb::module_& m) {
@@ -108,6 +152,8 @@ void bind_labels(nb::module_& m) {
           "row_costs"_a.noconvert(), "label_costs"_a.noconvert(), "labels"_a.noconvert(), "means"_a.noconvert(), "dual_starts"_a.noconvert(),
           "dual_rows"_a.noconvert(), "duals"_a.noconvert(), "offsets"_a.noconvert(), nb::kw_only(), "inverse_rho"_a,
           "free_offset"_a, "tol"_a, "max_visits"_a, "n_threads"_a, "seed"_a);
+
+    bind_ranking(m);
 }
 
 }  // namespace polymargin

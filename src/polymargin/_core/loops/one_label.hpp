@@ -109,7 +109,7 @@ private:
             total_ += a_[i];
         }
         centre_ = x_.free_offset ? b - sum_ * x_.inverse_rho + (mean_ - sum_ * x_.mean_norm) : 0.0;
-        has_last_ = false;
+        last_pull_ = last_step_ = 0.0;
     }
 
     void restore() {
@@ -118,6 +118,8 @@ private:
             if (t_[i] != 0) active_.push_back(static_cast<std::uint32_t>(i));
         }
         threshold_ = infinity;
+        low_ = -infinity;  // what was seen of s may have been wrong
+        high_ = infinity;
     }
 
     void push(Size i, double step) {
@@ -174,17 +176,17 @@ private:
         push(i, t * step);
     }
 
-    // The centre follows s / rho: farther where the last move says that s hardly changes with it, but not past a change of sign.
+    // The centre follows s / rho: by the secant where the last move tells how s changes with it, and between the centres where
+    // s was seen to have either sign.
     void move_centre() {
         const double pull = x_.inverse_rho * sum_;
-        double step = pull;
-        if (has_last_ && last_step_ != 0.0) {
-            const double slope = (last_pull_ - pull) / last_step_;
-            if (slope > 0.0) step = pull * std::min(farthest, std::max(1.0, 1.0 / slope));
-            else if (pull * last_pull_ > 0.0) step = 2.0 * pull;
-            if (pull * last_pull_ < 0.0) step = std::copysign(std::min(std::fabs(step), 0.9 * std::fabs(last_step_)), pull);
-        }
-        has_last_ = true;
+        if (pull == 0.0) return;
+        (pull > 0.0 ? low_ : high_) = centre_;
+        const bool bracketed = high_ - low_ < infinity;
+        const double slope = last_step_ != 0.0 ? (last_pull_ - pull) / last_step_ : 1.0;
+        double step = pull * (slope > 0.0 ? std::min(farthest, 1.0 / slope) : 2.0);
+        if (!bracketed) step = std::copysign(std::max(std::fabs(step), std::fabs(pull)), pull);
+        if (bracketed && !(centre_ + step > low_ && centre_ + step < high_)) step = 0.5 * (low_ + high_) - centre_;
         last_pull_ = pull;
         last_step_ = step;
         centre_ += step;
@@ -251,8 +253,7 @@ private:
     Random random_;
     double sum_ = 0.0, mean_ = 0.0, centre_ = 0.0, total_ = 0.0;  // s, v . m, the centre, sum a
     double threshold_ = infinity, best_dual_ = -infinity;
-    double last_pull_ = 0.0, last_step_ = 0.0;
-    bool has_last_ = false;
+    double last_pull_ = 0.0, last_step_ = 0.0, low_ = -infinity, high_ = infinity;
     std::int64_t visits_ = 0;
 };
 

@@ -1,7 +1,6 @@
 """Labels that share nothing but the rows: a binary machine each, natively (``_core/loops/labels_apart.hpp``).
 
-Labels are solved some at a time, so that an interrupted fit has what it has. What each proves of itself is added up; the bound
-of all comes from the duals once more, in `SetProblem.bound`, which knows what rounding may hide.
+What each label proves of itself is known; ``solvers/label_by_label.py`` adds it up.
 """
 
 from __future__ import annotations
@@ -14,18 +13,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
 from polymargin.set_problem import SetProblem
 from polymargin.solvers.ascent.loops import native_rows
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
+from polymargin.solvers.types import Machine, SparseDuals, Start
 
 Array = NDArray[np.float64]
 
-_PART_OF_SQUARE = 0.2  # of the mean squared norm of the centred rows, for 1/rho
+_PART_OF_SQUARE = 0.1  # of the mean squared norm of the centred rows, for 1/rho
 _VISITS_AT_A_TIME = 2_000_000  # rows times labels, of one epoch: no call lasts much longer than a second
-_ROUNDED = 0.9  # of the tolerance: the rest is for what rounding hides from the bound
-_FINEST = 1e-3  # of the tolerance: what is still missing then is rounding
 
 
 class LabelsApart:
@@ -108,31 +104,18 @@ class LabelsApart:
         """Labels whose own gap is above the tolerance."""
         return np.flatnonzero(self.primal - self.dual > tol * np.abs(self.primal)).astype(np.int32)
 
+    def at_hand(self) -> Machine:
+        """The machine as it is, should the fit be interrupted."""
+        W, b = self.W.copy(), self.b.copy()
+        return Machine(W, b, self.problem.primal(W, b))
 
-def labels_apart(
-    problem: SetProblem, ledger: Ledger, *, max_iter: int, seed: int, n_threads: int = 1, start: Start | None = None
-) -> Solution:
-    """Solves the relevance of every label until ``ledger.tol`` is certified or each has used up ``max_iter`` epochs."""
-    apart, n = LabelsApart(problem, seed, n_threads, start), problem.n_rows
-    ledger.at_hand = lambda: _at_hand(apart)
-    tol = _ROUNDED * ledger.tol
-    groups = apart.groups()
-    while True:
-        for labels in groups:
-            left = max_iter * n - int(apart.visits[labels].max())
-            if left > 0:
-                apart.solve(labels, tol, left)
-        duals = apart.duals
-        bound = problem.bound(duals, float(np.abs(duals.values).sum()))
-        epochs = max(1, int(np.ceil(apart.visits.max() / n)))
-        ledger.add(apart.machine().primal, bound, min(max_iter, epochs))
-        if ledger.done or epochs >= max_iter or tol < _FINEST * ledger.tol:
-            status = "max_iter" if epochs >= max_iter else "stalled"
-            return Solution(apart.machine(), duals, ledger.close(min(max_iter, epochs), status))
-        tol *= 0.1
-        groups = [apart.unfinished(tol)]
+    def part_of(self, k: int) -> Machine:
+        """One label's machine."""
+        return Machine(self.W[:, [k]], self.b[[k]], float(self.primal[k]))
 
-
-def _at_hand(apart: LabelsApart) -> Machine:
-    W, b = apart.W.copy(), apart.b.copy()
-    return Machine(W, b, apart.problem.primal(W, b))
+    def take(self, k: int, machine: Machine, dual: float, signed: Array) -> None:
+        """Another machine of a label, with signed duals (n,) that prove as much."""
+        self.W[:, k], self.b[k] = machine.W[:, 0], machine.b[0]
+        self.primal[k], self.dual[k] = machine.primal, max(dual, self.dual[k])
+        rows = np.flatnonzero(signed).astype(np.int32)
+        self._duals[k] = rows, signed[rows]
