@@ -68,6 +68,8 @@ class LabelProblem(Objective):
         One that has a `coupling`.
     gamma_b : float or None
         Weight of the squared sum of the biases; None keeps the sum at zero, 0 leaves every bias free.
+    fit_intercept : bool
+        False keeps every bias at 0: no balance is asked of the duals.
     """
 
     X: Any
@@ -76,6 +78,7 @@ class LabelProblem(Objective):
     n_classes: int
     penalty: Penalty
     gamma_b: float | None
+    fit_intercept: bool = True
 
     _block_entries: ClassVar[int] = 1 << 20
 
@@ -149,6 +152,8 @@ class LabelProblem(Objective):
         The members of class k lose F at most, so ``b_k >= 1 - F / U_k - |w_k| |x_k|`` of their mean row, and
         ``1/2 mu |W|^2 <= F`` with the least eigenvalue mu of R's Hessian. The sum of b bounds it from above.
         """
+        if not self.fit_intercept:
+            return 0.0
         away = np.abs(self.balance(a) - (0.0 if self.gamma_b == 0.0 else self.balance(a).mean()))
         away += _SUMMED * _EPS * np.bincount(self.y.labels, a, self.n_classes)
         F = min(primal, self._trivial_value)
@@ -213,6 +218,8 @@ class LabelProblem(Objective):
         to first order. What they cannot balance, all duals of the class share in proportion to the room they have.
         """
         a = np.clip(a, 0.0, self.cost)
+        if not self.fit_intercept:
+            return a
         supply, demand = self._capacity
         m = 0.0 if self.gamma_b == 0.0 else float(np.clip(self.balance(a).mean(), (-demand).max(), supply.min()))
         a = self._towards(m, a, np.minimum(a, self.cost - a))
@@ -243,6 +250,8 @@ class LabelProblem(Objective):
         maximum is at such a kink, at an end, or where a slope j meets that of ``m^2 / (4 gamma_b)``.
         """
         supply, demand = self._capacity
+        if not self.fit_intercept:
+            return float(self.cost.sum())
         if self.gamma_b == 0.0:
             return 2.0 * float(np.minimum(supply, demand).sum())
         kinks = supply - demand

@@ -172,8 +172,9 @@ class SetProblem(Objective):
         """
         if not self.fit_intercept:
             return 0.0
-        away = np.abs(np.bincount(duals.classes, duals.values, self.n_classes))
-        away += _SUMMED * _EPS * np.bincount(duals.classes, sizes, self.n_classes)
+        away = np.abs(np.bincount(duals.classes, duals.values, self.n_classes)) + _SUMMED * _EPS * np.bincount(
+            duals.classes, sizes, self.n_classes
+        )
         longest = np.sqrt(2.0 * self.trivial_value()) * float(self.row_norms.max(initial=0.0))
         return float(away.sum()) * 2.0 * (1.0 + longest)
 
@@ -183,14 +184,14 @@ class SetProblem(Objective):
         return row_norms(self.X, self.blocks)
 
     def as_pairs(self, labels: NDArray[np.intp]) -> LabelProblem:
-        """The relevance of some labels, pair by pair, with offsets that are free."""
+        """The relevance of some labels, pair by pair, with offsets that are free, or 0."""
         table = self.y.only(labels)
         T = table.dense(slice(0, self.n_rows))
         rows, columns = np.nonzero(T)
         starts = np.append(0, np.cumsum((T != 0).sum(axis=1))).astype(np.int64)
         pairs = Pairs(starts, columns.astype(np.int32), T[rows, columns].astype(np.float64))
         cost = self.cost[rows] * table.label_weight[columns]
-        return LabelProblem(self.X, pairs, cost, len(labels), self.penalty, 0.0)
+        return LabelProblem(self.X, pairs, cost, len(labels), self.penalty, 0.0, self.fit_intercept)
 
 
 def label_table(table: sparse.csr_array, label_weight: Array, *, others: int, single: bool = False) -> LabelTable:

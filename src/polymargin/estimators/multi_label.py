@@ -157,6 +157,9 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _solve(self, problem: SetProblem, ledger: Ledger, **settings: Any) -> Solution:  # type: ignore[override]
         return solve_sets(problem, ledger, **settings)
 
+    def _advice_if_trivial(self) -> str:
+        return "a larger C, or for one label a row WestonWatkinsSVC, which compares the classes of a row directly"
+
     @property
     def _ranks(self) -> bool:
         """Whether one number added to all offsets changes nothing."""
@@ -177,11 +180,11 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             table, weight = table[kept], weight[kept]
         if not (table.data > 0).any():
             raise ValueError(f"y has no 1: {type(self).__name__} needs a row of positive weight that has a label.")
-        labels, weight = self._weighted(table, weight)
+        labels, row_weight = self._weighted(table, weight)
         facts = {**self._facts_of_matrix(y), "constant_labels_": self._constants(labels, weight)}
         if not self._chooses_threshold:
             facts["threshold_"] = 0.0 if self.threshold is None else float(self.threshold)  # type: ignore[arg-type]
-        return Targets(np.arange(table.shape[1]), labels, weight, weight, kept, facts)  # type: ignore[arg-type]
+        return Targets(np.arange(table.shape[1]), labels, weight, row_weight, kept, facts)  # type: ignore[arg-type]
 
     def _weighted(self, table: sparse.csr_array, weight: Array) -> tuple[LabelTable, Array]:
         """The table with the weights of the labels, and the weights of the rows."""

@@ -35,6 +35,7 @@ def solve_label_by_label(
         if first < max_iter and len(apart.unfinished(tol)):
             ledger.stage("interior points", "ascent crawls, and the system of a label is small")
             steps += _end_by_interior_points(apart, tol, max_iter - first)
+            first = max_iter  # what rounding keeps from them is left to ascent
         duals = apart.duals
         bound = problem.bound(duals, float(np.abs(duals.values).sum()))
         n_iter = min(max_iter, max(1, steps + int(np.ceil(apart.visits.max() / problem.n_rows))))
@@ -53,7 +54,7 @@ def _ascend(apart: LabelsApart, labels: np.ndarray, tol: float, epochs: int) -> 
 
 def _epochs_before_interior_points(problem: SetProblem) -> int:
     """About their work; unlimited if they cannot be used, or rows are so many that ascent is never long."""
-    if not problem.fit_intercept or problem.n_rows * problem.n_features > cost_model.LARGEST_ARRAY:
+    if problem.n_rows * problem.n_features > cost_model.LARGEST_ARRAY:
         return int(np.iinfo(np.int32).max)
     one = problem.as_pairs(np.array([0]))
     if not len(one.cost) or not cost_model.label_interior_points_fit(one):
