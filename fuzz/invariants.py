@@ -272,7 +272,7 @@ def gap_is_not_negative(trial: Trial) -> Iterator[str]:
 
 
 def converged_means_the_gap_is_closed(trial: Trial) -> Iterator[str]:
-    """"optimal" of a convex machine: the gap is at most tol, and all numbers are finite."""
+    """ "optimal" of a convex machine: the gap is at most tol, and all numbers are finite."""
     end = trial.certificate
     if not end.converged:
         return

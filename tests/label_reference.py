@@ -107,9 +107,7 @@ def coupled_norm(W: Array, alpha: float = 0.5) -> float:
     return float(0.5 * (1 - alpha) * (W * W).sum() + 0.5 * alpha * total @ total)
 
 
-def one_vs_none(
-    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
-) -> float:
+def one_vs_none(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
     """`fit_intercept` is there for the other machines: these biases are part of the machine."""
     codes = np.unique(np.asarray(y), return_inverse=True)[1]
     v = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -122,9 +120,7 @@ def one_vs_rest_loss(S: Array, y: NDArray[np.intp]) -> Array:
     return np.maximum(0.0, 1.0 - signs * S).sum(axis=1)
 
 
-def one_vs_rest(
-    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
-) -> float:
+def one_vs_rest(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
     """A binary machine for each class: no inner products, all offsets free."""
     codes = np.unique(np.asarray(y), return_inverse=True)[1]
     v = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

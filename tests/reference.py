@@ -237,9 +237,7 @@ def top_k(
     return C * float(v @ losses) + half_squared_norm(V[:, :-1])
 
 
-def lp_norm(
-    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
-) -> float:
+def lp_norm(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
     v = row_weights(y, sample_weight)
     kept, codes = v > 0, np.unique(np.asarray(y), return_inverse=True)[1]
     return lp_norm_optimum(dense64(X)[kept], codes[kept], C * v[kept], fit_intercept)

@@ -73,7 +73,7 @@ def test_unknown_labels_and_weights_take_part_as_they_should(loss):
     rng = np.random.default_rng(0)
     T = signs(Y) * (rng.random(Y.shape) < 0.7)
     v, per_label = rng.uniform(0.2, 3.0, len(X)), np.array([1.0, 0.3, 2.0, 1.0])
-    weights = {k: w for k, w in enumerate(per_label)}
+    weights = dict(enumerate(per_label))
     machine = MultiLabelSVC(loss=loss, threshold=0.0, class_weight=weights, tol=1e-6).fit(X, T, sample_weight=v)
     if loss == "relevance":
         reference = optimum(loss, X, T, 1.0, v, per_label)
@@ -235,7 +235,7 @@ def test_a_matrix_without_members_is_refused():
 
 def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
     monkeypatch.setattr("polymargin.solvers.ascent.rankings._MOST_DUALS", 100)
-    with pytest.raises(ValueError, match="pairs of labels of a row.*relevance"):
+    with pytest.raises(ValueError, match=r"pairs of labels of a row.*relevance"):
         MultiLabelSVC(loss="ranking").fit(*labelled())
 
 

@@ -55,7 +55,7 @@ NO_DUALS = SparseDuals(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32),
 
 
 def row_sums(X: Any, tau: sparse.csr_array, blocks: Callable[[], Iterable[slice]]) -> Array:
-    """``X' tau``, (d, c), of sparse signed duals; dense rows block by block: those in single precision are not converted at once."""
+    """``X' tau``, (d, c), of sparse signed duals; dense rows block by block, as single precision would be copied."""
     if sparse.issparse(X):
         return np.asarray((sparse.csr_array(X).T @ tau).toarray(), dtype=np.float64)
     Z = np.zeros((tau.shape[1], X.shape[1]))

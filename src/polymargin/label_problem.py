@@ -8,8 +8,8 @@ over pairs p = (row i, class k) whose label is known: ``t_p = +1`` for a member,
 
     D(a) = sum_p a_p - R*(X'(a t)) - m^2 / (4 gamma_b)        (no last term with hard biases)
 
-is a lower bound of F. Duals whose B_k differ have the value minus infinity: `repaired` makes them equal. ``gamma_b = 0`` leaves
-all offsets free: m must be 0.
+is a lower bound of F. Duals whose B_k differ have the value minus infinity: `repaired` makes them equal. ``gamma_b = 0``
+leaves all offsets free: m must be 0.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class LabelProblem(Objective):
         away += _SUMMED * _EPS * np.bincount(self.y.labels, a, self.n_classes)
         F = min(primal, self._trivial_value)
         reach = np.sqrt(2.0 * F / self._least_curvature)
-        if self.gamma_b == 0.0:  # no label costs more than its smaller side twice, so |b_k| is at most 1 and the reach of w_k
+        if self.gamma_b == 0.0:  # the best b_k puts some row of the label on its margin: |b_k| <= 1 + |x| |w_k|
             return float(away.sum()) * (1.0 + reach * float(self.row_norms.max(initial=0.0)))
         lowest = 1.0 - F / self._capacity[0] - reach * self._mean_member_norms
         total = 0.0 if self.gamma_b is None else float(np.sqrt(F / self.gamma_b))
@@ -177,9 +177,7 @@ class LabelProblem(Objective):
     def _mean_member_norms(self) -> Array:
         """At least the norm of the mean row of each class's members."""
         members = self.y.signs > 0.0
-        weighted = np.bincount(
-            self.y.labels[members], (self.cost * self.row_norms[self.pair_rows])[members], self.n_classes
-        )
+        weighted = np.bincount(self.y.labels[members], (self.cost * self.row_norms[self.pair_rows])[members], self.n_classes)
         return np.asarray(weighted / self._capacity[0])
 
     @cached_property

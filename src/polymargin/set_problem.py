@@ -74,7 +74,7 @@ class LabelTable(NamedTuple):
         return self.holding(sparse.csr_array(self.stored[:, labels]), self.label_weight[labels])
 
     def same_as(self, other: LabelTable) -> bool:
-        alike = (np.array_equal(*both) for both in zip(self[:3], other[:3], strict=True))
+        alike = (np.array_equal(getattr(self, name), getattr(other, name)) for name in ("starts", "labels", "signs"))
         return self.others == other.others and self.single == other.single and all(alike)
 
     def counts(self, weight: Array) -> tuple[Array, Array]:
@@ -167,8 +167,8 @@ class SetProblem(Objective):
     def _price_of_imbalance(self, duals: SparseDuals, sizes: Array) -> float:
         """What duals that rounding has left beside balance may claim too much: ``sum_k |r_k| |b_k|`` of the best b.
 
-        Scores of the best machine that matter lie within 1 of margins, so ``|b_k|`` is at most 2 and the reach of ``w_k``,
-        with ``1/2 |w_k|^2`` at most what the machine without features costs.
+        The best offsets put rows on their margins: a label's own is at most ``1 + |x| |w_k|``; differences of rankings,
+        label after label, at most c times twice that. ``1/2 |W|^2`` is at most what the machine without features costs.
         """
         if not self.fit_intercept:
             return 0.0
@@ -176,7 +176,7 @@ class SetProblem(Objective):
             duals.classes, sizes, self.n_classes
         )
         longest = np.sqrt(2.0 * self.trivial_value()) * float(self.row_norms.max(initial=0.0))
-        return float(away.sum()) * 2.0 * (1.0 + longest)
+        return float(away.sum()) * (1.0 + longest) * (1.0 if self.loss.splits else 2.0 * self.n_classes)
 
     @cached_property
     def row_norms(self) -> Array:

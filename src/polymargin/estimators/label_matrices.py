@@ -32,9 +32,7 @@ class LabelMatrices(_Base):
         if reset:
             self._label_names = label_targets.names_of(y)
         settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
-        return validate_data(  # type: ignore[no-any-return]
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
-        )
+        return validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings)
 
     @staticmethod
     def _facts_of_classes() -> dict[str, Any]:

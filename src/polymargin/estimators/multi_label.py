@@ -50,10 +50,10 @@ class WarmSets(NamedTuple):
 @documented(
     class_vectors_="One vector per label.",
     class_offsets_="One offset per label. Of rankings they add up to zero.",
-    class_weight="Weights of the labels, by column number: all entries of a label weigh so much more; in rankings a row weighs as "
-    "much as its labels do on average. Of 1-d y they are weights of the rows of a class.",
-    coef_="The same in scikit-learn's shapes: for two classes of 1-d y the differences. There are class vectors and `coef_` for "
-    "the linear kernel only.",
+    class_weight="Weights of the labels, by column number: all entries of a label weigh so much more; in rankings a row "
+    "weighs as much as its labels do on average. Of 1-d y they are weights of the rows of a class.",
+    coef_="The same in scikit-learn's shapes: for two classes of 1-d y the differences. There are class vectors and `coef_` "
+    "for the linear kernel only.",
 )
 class MultiLabelSVC(LabelMatrices, MarginClassifier):
     r"""Several labels a row, each known to be there or not.
@@ -64,8 +64,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     - "relevance": :math:`\sum_k [1 - t_k s_k]_+`, t = 1 for members and -1 for the others. Each label is the binary SVM with
       an offset that is not penalised; labels share nothing but the rows, and are cut each by itself.
-    - "ranking": :math:`\sum_{k \in Y, l \notin Y} [1 - (s_k - s_l)]_+ / (|Y| |Y^c|)` (Elisseeff and Weston): members should score
-      higher than the others.
+    - "ranking": :math:`\sum_{k \in Y, l \notin Y} [1 - (s_k - s_l)]_+ / (|Y| |Y^c|)` (Elisseeff and Weston): members
+      should score higher than the others.
     - "max_ranking": the worst of these pairs, :math:`\max_{k \in Y, l \notin Y} [1 - (s_k - s_l)]_+`.
 
     Parameters
@@ -74,7 +74,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     threshold : float, "auto", "per_label" or None, default=None
         Labels whose score reaches the threshold are predicted; a row may have none. "auto" is one threshold for all labels,
         "per_label" one for each, drawn towards the common one as far as that pays. Both are chosen for `metric` on rows left
-        out: some coarse fits, each started from the whole one's duals, take about as long as the fit. None is 0 for "relevance" and "auto" for rankings, whose scores have no origin.
+        out: some coarse fits, each started from the whole one's duals, take about as long as the fit. None is 0 for
+        "relevance" and "auto" for rankings, whose scores have no origin.
     metric : {"jaccard", "micro_f1", "macro_f1", "subset_accuracy"}, default="jaccard"
         What the threshold is chosen for.
     [parameters]
@@ -92,10 +93,10 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     Notes
     -----
-    ``fit`` takes a label matrix Y of shape (n_samples, n_classes), dense or sparse, with 1 for "has the label" and 0 for "has it
-    not". If it holds -1, these are the labels that a row has not, and 0 is unknown: no part of the loss, and of no measure.
-    `predict` returns 0 and 1, in the type of Y, sparse if Y was. 1-d y is taken as one label a row, and the highest score wins:
-    one-versus-rest, Weston and Watkins' machine with C / (c - 1), or Crammer and Singer's.
+    ``fit`` takes a label matrix Y of shape (n_samples, n_classes), dense or sparse, with 1 for "has the label" and 0 for
+    "has it not". If it holds -1, these are the labels that a row has not, and 0 is unknown: no part of the loss, and of no
+    measure. `predict` returns 0 and 1, in the type of Y, sparse if Y was. 1-d y is taken as one label a row, and the highest
+    score wins: one-versus-rest, Weston and Watkins' machine with C / (c - 1), or Crammer and Singer's.
 
     `score` is the share of rows whose label set is predicted exactly (subset accuracy), of known entries only if its Y holds
     -1; :func:`polymargin.metrics.known_label_scorer` has other measures for model selection.
@@ -183,7 +184,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         labels, row_weight = self._weighted(table, weight)
         facts = {**self._facts_of_matrix(y), "constant_labels_": self._constants(labels, weight)}
         if not self._chooses_threshold:
-            facts["threshold_"] = 0.0 if self.threshold is None else float(self.threshold)  # type: ignore[arg-type]
+            facts["threshold_"] = 0.0 if self.threshold is None else float(self.threshold)
         return Targets(np.arange(table.shape[1]), labels, weight, row_weight, kept, facts)  # type: ignore[arg-type]
 
     def _weighted(self, table: sparse.csr_array, weight: Array) -> tuple[LabelTable, Array]:

@@ -365,6 +365,8 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         c, table = len(self.classes_), self._told(self._table_like_fit(y))
         rows, labels = (table > 0).nonzero()
         per_class = validation.class_weights(self.class_weight, self.classes_, self.classes_[labels], weight[rows])
-        pairs = label_targets.pairs_of(table)
-        problem = self._problem(X, pairs, np.repeat(weight, np.diff(table.indptr)) * per_class[pairs.labels], c)
+        pairs, counts = label_targets.pairs_of(table), np.diff(table.indptr)
+        # classes weigh rows, labels weigh their own entries
+        per_pair = np.repeat(per_class[labels], counts) if self._label_type is None else per_class[pairs.labels]
+        problem = self._problem(X, pairs, np.repeat(weight, counts) * per_pair, c)
         return replace(problem, gamma_b=getattr(self, "gamma_b_", None))

@@ -1,7 +1,7 @@
 """Relevance: labels that share nothing but the rows, by ascent, and by interior points where that crawls.
 
-Labels are solved some at a time, so that an interrupted fit has what it has. What each proves of itself is added up; the bound
-of all comes from the duals once more, in `SetProblem.bound`, which knows what rounding may hide.
+Labels are solved some at a time, so that an interrupted fit has what it has. What each proves of itself is added up; the
+bound of all comes from the duals once more, in `SetProblem.bound`, which knows what rounding may hide.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ _SEQUENCES = {"jaccard": _jaccard_sequence, "subset_accuracy": _subset_sequence,
 def best_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "jaccard") -> Array:
     """A cut for each label, with the highest metric that was found; rows may be left without labels.
 
-    F1 is judged label by label: "macro_f1" exactly so, "micro_f1" by Dinkelbach's iteration, which is exact too. The measures
+    F1 is judged label by label: "macro_f1" exactly so, "micro_f1" by Dinkelbach's iteration, which is exact too. Measures
     of rows start from the better of that and of one cut for all, and climb label by label, each to its best place while the
     others stand still.
     """
@@ -205,10 +205,10 @@ def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
 
 
 def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:
-    """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say that it pays.
+    """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say it pays.
 
-    The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on each
-    half of the rows when its cuts are those of the other half.
+    The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
+    each half of the rows when its cuts are those of the other half.
     """
     halves = np.random.default_rng(seed).permutation(len(scores)) % 2 == 0
     if len(scores) < _FEWEST_ROWS:
@@ -249,7 +249,7 @@ def _row_metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float
     return float(np.average(_row_values(hits, wrong, judged.member.sum(axis=1), metric), weights=judged.weight))
 
 
-# ---- cross-validation -------------------------------------------------------------------------------------------------------
+# ---- cross-validation -----------------------------------------------------------------------------------------------------
 
 
 def cross_validated_cut(

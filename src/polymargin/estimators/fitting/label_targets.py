@@ -51,9 +51,7 @@ def as_signed(Y: Any) -> sparse.csr_array:
 
 def pairs_of(table: sparse.csr_array, row_numbers: NDArray[np.intp] | None = None) -> Pairs:
     """The stored entries as pairs."""
-    return Pairs(
-        table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64), row_numbers
-    )
+    return Pairs(table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64), row_numbers)
 
 
 def one_hot(indices: NDArray[Any], n_classes: int) -> sparse.csr_array:

@@ -106,7 +106,7 @@ def n_folds(fits: FoldFits) -> int:
 
 
 def scores_left_out(fits: FoldFits, folds: Folds, enough: int) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores of rows by machines that have not seen them, fold by fold until there are enough; and of which rows there are."""
+    """Scores of rows by machines that have not seen them, fold by fold until there are enough; and which rows these are."""
     scores, seen = np.zeros((len(folds), fits.problem.n_classes)), np.zeros(len(folds), dtype=bool)
     for fold in range(int(folds.max(initial=NEVER)) + 1):
         left_out = folds == fold

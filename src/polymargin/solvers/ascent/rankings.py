@@ -1,8 +1,8 @@
-"""Rows whose labels are ranked: dual ascent over rows, natively (``_core/loops/ranking_loop.hpp``), and what its duals prove.
+"""Rows whose labels are ranked: dual ascent over rows, natively (``_core/loops/ranking_loop.hpp``), and what duals prove.
 
 Duals a_kl of pairs of a member k and a non-member l are flows between labels. Free offsets ask that they circulate:
-`balancing_factors` makes them do so, and a multiple brings them back below their bounds. For the worst pair the loop keeps the
-sums p_k and r_l of a row's pairs only; the flows ``p_k r_l / sum p`` have these sums.
+`balancing_factors` makes them do so, and a multiple brings them back below their bounds. For the worst pair the loop keeps
+the sums p_k and r_l of a row's pairs only; the flows ``p_k r_l / sum p`` have these sums.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class RankedPairs:
         self.sizes = np.where(self.counts.all(axis=1), sizes, 0)
         if self.sizes.sum() > _MOST_DUALS:
             raise ValueError(
-                f"loss={problem.loss.name!r} keeps a number for each of {self.sizes.sum():.3g} pairs of labels of a row, more than "
-                f"{_MOST_DUALS:.3g}; use loss='relevance'{'' if self.worst else ', loss=max_ranking'}, or fewer rows."
+                f"loss={problem.loss.name!r} keeps {self.sizes.sum():.3g} numbers for pairs of labels of a row, more than "
+                f"{_MOST_DUALS:.3g}; use loss='relevance', or fewer rows."
             )
         self.rows = np.repeat(np.arange(n), self.sizes)
         self._place = np.arange(len(self.rows)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
@@ -95,8 +95,8 @@ class RankedPairs:
     def balanced(self, a: Array, cost: Array) -> Array:
         """Signed duals that circulate, back below their bounds."""
         if not self.worst:
-            flows = np.bincount(self.own * np.int64(self.c) + self.other, a, self.c**2).reshape(self.c, self.c)
-            factors = balancing_factors(flows)
+            flows = np.bincount(self.own * np.int64(self.c) + self.other, a, self.c**2).astype(np.float64)
+            factors = balancing_factors(flows.reshape(self.c, self.c))
             moved = a * factors[self.own, self.other]
             return self.tau(moved * room_of_sums(moved, self.caps(cost)))
         tau = self.tau(a)
