@@ -3,8 +3,8 @@
 Both sides choose C on the same grid, and their cuts, inside the training rows, for the measure they are judged by. LinearSVC
 is fitted once for each inner fold and C, its cuts are the best for the scores of rows left out (one for all labels, or one
 for each), and it is fitted once more. MultiLabelSVC chooses its cuts by itself (threshold="per_label"), `threshold_score_`
-tells which C is better, and it goes from one C to the next by a warm start. Seconds are those of the processor, for the choice by
-Jaccard index, the last fit included.
+tells which C is better, and it goes from one C to the next by a warm start. Seconds are those of the processor, for the
+choice by Jaccard index, the last fit included.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.base import Common, MarginClassifier, Targets
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting import label_targets
-from polymargin.estimators.fitting.out_of_fold import FoldFits, n_folds, scaled, scores_left_out
+from polymargin.estimators.fitting.out_of_fold import MANY, FoldFits, scaled, scores_left_out
 from polymargin.estimators.label_matrices import LabelMatrices
 from polymargin.folds import label_folds
 from polymargin.losses.label_sets import SET_LOSSES, SetLoss
@@ -251,7 +251,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             return {"threshold_": 0.0}
         n_iter, seed = solution.certificate.n_iter, settings["seed"]
         fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
-        folds = label_folds(problem.y.stored > 0, n_folds(fits), seed)
+        folds = label_folds(problem.y.stored > 0, MANY, seed)
         scores, seen = scores_left_out(fits, folds, _MOST_LEFT_OUT)
         if not seen.any():
             raise ValueError(

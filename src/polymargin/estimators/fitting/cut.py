@@ -16,6 +16,7 @@ FOLDS = 5
 _ROUNDS = 10  # over all labels
 _WORTH = 1e-5  # of a metric: less is not worth another round
 _FEWEST_ROWS = 50  # whose halves say something
+_MOST_TIMES, _ROWS_TO_JUDGE = 3, 5000  # few rows are halved several times
 _MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of a label's own cut and the common one
 
 
@@ -210,14 +211,15 @@ def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, 
     The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
     each half of the rows when its cuts are those of the other half.
     """
-    halves = np.random.default_rng(seed).permutation(len(scores)) % 2 == 0
     if len(scores) < _FEWEST_ROWS:
         return best_cuts(scores, Y, weight, metric)
-    values = np.zeros(len(_MIXTURES))
-    for half in (halves, ~halves):
-        mixed = _mixtures(scores[half], Y[half], weight[half], metric)
-        judged = Judged(scores[~half], Y[~half], weight[~half])
-        values += [_metric(judged, judged.scores >= cuts, metric) for cuts in mixed]
+    rng, values = np.random.default_rng(seed), np.zeros(len(_MIXTURES))
+    for _ in range(max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))):
+        halves = rng.permutation(len(scores)) % 2 == 0
+        for half in (halves, ~halves):
+            mixed = _mixtures(scores[half], Y[half], weight[half], metric)
+            judged = Judged(scores[~half], Y[~half], weight[~half])
+            values += [_metric(judged, judged.scores >= cuts, metric) for cuts in mixed]
     return _mixtures(scores, Y, weight, metric)[int(values.argmax())]
 
 

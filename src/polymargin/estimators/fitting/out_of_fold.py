@@ -95,13 +95,13 @@ class FoldFits:
 def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
     enough = rows_wanted(fits.problem.n_classes) if fits.kernel is None else ENOUGH_KERNEL
-    folds = outcomes.folds(n_folds(fits), seed)
+    folds = outcomes.folds(_n_folds(fits), seed)
     _check_folds(folds)
     scores, seen = scores_left_out(fits, folds, enough)
     return scaled(scores[seen], outcomes.part(seen), seed)
 
 
-def n_folds(fits: FoldFits) -> int:
+def _n_folds(fits: FoldFits) -> int:
     return FEW if fits.problem.n_rows < 2 * SMALL else MANY
 
 
