@@ -103,6 +103,7 @@ def sides(name: str, X: Any, Y: Any, X_test: Any, metric: str, rival: Rival) -> 
         "LinearSVC, one cut": rival.predict(X_test, metric, common_cut),
         "LinearSVC, cuts": rival.predict(X_test, metric, cut_per_label),
         "MultiLabelSVC": ours(X, Y, X_test, metric, grid, "relevance"),
+        "MultiLabelSVC squared": ours(X, Y, X_test, metric, grid, "squared_relevance"),
     }
     if len(Y) <= FEW_ROWS:  # dual ascent over ranked rows is slower
         for loss in ("ranking", "max_ranking"):

@@ -181,6 +181,7 @@ def labels_apart(
     tol: float,
     max_visits: int,
     n_threads: int,
+    squared: bool,
     seed: int,
 ) -> tuple[_Floats, _Floats, tuple[_Starts, _Classes, _Floats]]: ...
 

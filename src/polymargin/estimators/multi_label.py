@@ -60,17 +60,18 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     .. math:: \min_{W, b} \tfrac12 \|W\|_F^2 + C \sum_i v_i \, \ell(S_i, Y_i), \qquad s_{ik} = w_k \cdot x_i + b_k
 
-    with one of three losses of a row, whose members are the labels in Y:
+    with one of these losses of a row, whose members are the labels in Y:
 
     - "relevance": :math:`\sum_k [1 - t_k s_k]_+`, t = 1 for members and -1 for the others. Each label is the binary SVM with
       an offset that is not penalised; labels share nothing but the rows, and are cut each by itself.
+    - "squared_relevance": the same with squared hinges, as :class:`sklearn.svm.LinearSVC` has them.
     - "ranking": :math:`\sum_{k \in Y, l \notin Y} [1 - (s_k - s_l)]_+ / (|Y| |Y^c|)` (Elisseeff and Weston): members
       should score higher than the others.
     - "max_ranking": the worst of these pairs, :math:`\max_{k \in Y, l \notin Y} [1 - (s_k - s_l)]_+`.
 
     Parameters
     ----------
-    loss : {"relevance", "ranking", "max_ranking"}, default="relevance"
+    loss : {"relevance", "squared_relevance", "ranking", "max_ranking"}, default="relevance"
     threshold : float, "auto", "per_label" or None, default=None
         Labels whose score reaches the threshold are predicted; a row may have none. "auto" is one threshold for all labels,
         "per_label" one for each, drawn towards the common one as far as that pays. Both are chosen for `metric` on rows left
@@ -164,7 +165,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     @property
     def _ranks(self) -> bool:
         """Whether one number added to all offsets changes nothing."""
-        return self.loss != "relevance"
+        return not SET_LOSSES[self.loss].splits
 
     def _representative(self, b: Array) -> Array:
         return np.asarray(b - b.mean()) if self._ranks else b

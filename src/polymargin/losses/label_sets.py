@@ -1,6 +1,7 @@
 """Losses of rows with sets of labels: Y has the members of a row, the rest of the known labels are its non-members.
 
     relevance      sum_k v_k [1 - t_k s_k]_+                                   t_k = +1 in Y, -1 beside it
+    squared_relevance    the same of squared hinges
     ranking        sum_{k in Y, l not in Y} [1 - (s_k - s_l)]_+ / (|Y| |Yc|)   Elisseeff & Weston 2001
     max_ranking    max_{k in Y, l not in Y} [1 - (s_k - s_l)]_+                the worst pair
 
@@ -25,6 +26,7 @@ class SetLoss(abc.ABC):
 
     name: ClassVar[str]
     splits: ClassVar[bool] = False  # whether it is a sum over labels, which share nothing but the rows
+    squared: ClassVar[bool] = False
 
     @abc.abstractmethod
     def value(self, S: Array, T: Signs, label_weight: Array) -> Array:
@@ -33,6 +35,14 @@ class SetLoss(abc.ABC):
     @abc.abstractmethod
     def steepest(self, label_weight: Array) -> float:
         """How fast the loss of a row may change with its scores."""
+
+    def trivial_values(self, supply: Array, demand: Array, fit_intercept: bool) -> Array:
+        """Of a loss that splits: the same for each label, by the weights of its members and of the others."""
+        raise NotImplementedError
+
+    def value_of_duals(self, sizes: Array, cost: Array) -> float:
+        """What duals of these sizes are worth, of a loss that splits."""
+        return float(sizes.sum())
 
     @abc.abstractmethod
     def trivial_value(self, y: Any, cost: Array, fit_intercept: bool) -> float:
@@ -54,8 +64,31 @@ class Relevance(SetLoss):
 
     def trivial_value(self, y: Any, cost: Array, fit_intercept: bool) -> float:
         supply, demand = y.counts(cost)
-        each = 2.0 * np.minimum(supply, demand) if fit_intercept else supply + demand
-        return float(each @ y.label_weight)
+        return float(self.trivial_values(supply, demand, fit_intercept) @ y.label_weight)
+
+    def trivial_values(self, supply: Array, demand: Array, fit_intercept: bool) -> Array:
+        return np.asarray(2.0 * np.minimum(supply, demand) if fit_intercept else supply + demand)
+
+
+class SquaredRelevance(Relevance):
+    """The same with squared hinges: less wrong costs less, and no label's scores rest at -1."""
+
+    name = "squared_relevance"
+    squared = True
+
+    def value(self, S: Array, T: Signs, label_weight: Array) -> Array:
+        slack = np.where(T != 0, np.maximum(0.0, 1.0 - T * S), 0.0)
+        return np.asarray(np.square(slack) @ label_weight)
+
+    def steepest(self, label_weight: Array) -> float:
+        return 4.0 * float(label_weight.sum())
+
+    def trivial_values(self, supply: Array, demand: Array, fit_intercept: bool) -> Array:
+        both = supply + demand
+        return np.asarray(4.0 * supply * demand / np.maximum(both, 1e-300) if fit_intercept else both)
+
+    def value_of_duals(self, sizes: Array, cost: Array) -> float:
+        return float(sizes.sum() - (np.square(sizes) / (4.0 * cost)).sum())
 
 
 class _Ranking(SetLoss):
@@ -105,4 +138,4 @@ def ranked_rows(y: Any) -> NDArray[np.bool_]:
     return np.asarray((members > 0) & (others > 0))
 
 
-SET_LOSSES = {loss.name: loss for loss in (Relevance, Ranking, MaxRanking)}
+SET_LOSSES = {loss.name: loss for loss in (Relevance, SquaredRelevance, Ranking, MaxRanking)}

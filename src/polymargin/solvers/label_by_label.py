@@ -37,7 +37,8 @@ def solve_label_by_label(
             steps += _end_by_interior_points(apart, tol, max_iter - first)
             first = max_iter  # what rounding keeps from them is left to ascent
         duals = apart.duals
-        bound = problem.bound(duals, float(np.abs(duals.values).sum()))
+        cost = problem.cost[duals.rows] * problem.y.label_weight[duals.classes]
+        bound = problem.bound(duals, problem.loss.value_of_duals(np.abs(duals.values), cost))
         n_iter = min(max_iter, max(1, steps + int(np.ceil(apart.visits.max() / problem.n_rows))))
         ledger.add(apart.machine().primal, bound, n_iter)
         if ledger.done or n_iter >= max_iter or tol < _FINEST * ledger.tol:
@@ -54,7 +55,7 @@ def _ascend(apart: LabelsApart, labels: np.ndarray, tol: float, epochs: int) -> 
 
 def _epochs_before_interior_points(problem: SetProblem) -> int:
     """About their work; unlimited if they cannot be used, or rows are so many that ascent is never long."""
-    if problem.n_rows * problem.n_features > cost_model.LARGEST_ARRAY:
+    if problem.loss.squared or problem.n_rows * problem.n_features > cost_model.LARGEST_ARRAY:
         return int(np.iinfo(np.int32).max)
     one = problem.as_pairs(np.array([0]))
     if not len(one.cost) or not cost_model.label_interior_points_fit(one):

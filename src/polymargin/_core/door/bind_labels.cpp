@@ -49,7 +49,7 @@ std::tuple<NewMatrix, NewMatrix, Duals> solve_apart(
     const RowArrays& X, Vector<std::int64_t> starts, Vector<Index> rows, Vector<std::int8_t> signs, int others,
     Vector<double> row_costs, Vector<double> label_costs, Vector<Index> labels, Vector<double> means, Vector<std::int64_t> dual_starts,
     Vector<Index> dual_rows, Vector<double> duals, Vector<double> offsets, double inverse_rho, bool free_offset, double tol,
-    std::int64_t max_visits, int n_threads, std::uint64_t seed) {
+    std::int64_t max_visits, int n_threads, bool squared, std::uint64_t seed) {
     const Size n = X.n_rows(), n_labels = label_costs.shape(0), chosen = labels.shape(0);
     check_starts(starts, n_labels, rows.shape(0), "starts");
     check_range(rows, n, "rows");
@@ -68,7 +68,7 @@ std::tuple<NewMatrix, NewMatrix, Duals> solve_apart(
                                    label_costs.data()};
         return solve_labels(data, targets, std::vector<Index>(labels.data(), labels.data() + chosen),
                             {dual_starts.data(), dual_rows.data(), duals.data()}, offsets.data(),
-                            Limits{tol, max_visits, n_threads, seed}, poll);
+                            Limits{tol, max_visits, n_threads, squared, seed}, poll);
     });
     std::vector<double> numbers;
     for (const LabelEnd& e : end.ends) numbers.insert(numbers.end(), {e.b, e.primal, e.dual, static_cast<double>(e.visits)});
@@ -151,7 +151,7 @@ void bind_labels(nb::module_& m) {
     m.def("labels_apart", &solve_apart, "rows"_a, "starts"_a.noconvert(), "sign_rows"_a.noconvert(), "signs"_a.noconvert(), "others"_a,
           "row_costs"_a.noconvert(), "label_costs"_a.noconvert(), "labels"_a.noconvert(), "means"_a.noconvert(), "dual_starts"_a.noconvert(),
           "dual_rows"_a.noconvert(), "duals"_a.noconvert(), "offsets"_a.noconvert(), nb::kw_only(), "inverse_rho"_a,
-          "free_offset"_a, "tol"_a, "max_visits"_a, "n_threads"_a, "seed"_a);
+          "free_offset"_a, "tol"_a, "max_visits"_a, "n_threads"_a, "squared"_a, "seed"_a);
 
     bind_ranking(m);
 }

@@ -29,6 +29,7 @@ struct Limits {
     double tol;
     std::int64_t max_visits;  // of one label
     int n_threads;
+    bool squared;  // hinges
     std::uint64_t seed;
 };
 
@@ -47,7 +48,7 @@ inline LabelsEnd solve_labels(const LabelRows& data, const LabelTargets& targets
                   std::vector<std::vector<Index>>(labels.size()), std::vector<std::vector<double>>(labels.size())};
     std::atomic<Size> next{0};
     auto work = [&](const Poll& polls) {
-        OneLabel machine(data);
+        OneLabel machine(data, limits.squared);
         std::vector<std::int8_t> signs(n);
         std::vector<double> costs(n), a(n);
         for (Size j; (j = next++) < labels.size();) {

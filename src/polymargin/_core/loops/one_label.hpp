@@ -2,6 +2,8 @@
 //
 //   min_w,b  1/2 |w|^2 + sum_i u_i [1 - t_i (x_i . w + b)]_+,     t_i = +1 or -1; rows with t_i = 0 are no part of it.
 //
+// Squared hinges have duals without an upper bound, and lose a_i^2 / (4 u_i) in the dual value.
+//
 // Duals a_i in [0, u_i] make w = sum_i a_i t_i x_i; a free offset wants s = sum_i a_i t_i = 0. As in weights.hpp a proximal
 // term (rho/2) (b - centre)^2 on implicitly centred rows keeps it free, and the centre follows s, by the secant where two
 // values of s tell its slope. Labels share nothing but the rows: one after the other each needs a vector of d numbers, which
@@ -48,8 +50,8 @@ struct LabelEnd {
 
 class OneLabel {
 public:
-    explicit OneLabel(const LabelRows& data)
-        : x_(data), n_(data.rows.n_rows()), d_(data.rows.n_features()), v_(d_), fresh_(d_), balanced_(n_), random_(0) {}
+    OneLabel(const LabelRows& data, bool squared)
+        : x_(data), squared_(squared), n_(data.rows.n_rows()), d_(data.rows.n_features()), v_(d_), fresh_(d_), balanced_(n_), random_(0) {}
 
     // Climbs until F - D <= tol F or `max_visits` are used up. `a` has the duals to start from and gets the last balanced
     // ones; b is the offset to start from; w (d) gets the class vector.
@@ -78,6 +80,17 @@ public:
     }
 
 private:
+    double most(Size i) const { return squared_ ? infinity : u_[i]; }             // a dual may be
+    double bend(Size i) const { return squared_ ? 0.5 / u_[i] : 0.0; }            // curvature of what it loses
+    double lost(Size i, double a) const { return 0.5 * bend(i) * a * a; }
+
+    Assessment assess(Size i, double room) const {
+        if (!squared_) return LabelBox::assess(room, a_[i], u_[i]);
+        const double hinge = std::max(0.0, room);
+        const bool at_bound = room < 0.0 && a_[i] == 0.0;
+        return {u_[i] * hinge * hinge - a_[i] * room + lost(i, a_[i]), at_bound ? 0.0 : std::fabs(room - bend(i) * a_[i])};
+    }
+
     double score(Size i) const {
         const double centring = x_.mean_norm - x_.mean_dots[i] + x_.inverse_rho;
         return x_.rows.dot_dense(i, v_.data()) + sum_ * centring + (centre_ - mean_);
@@ -104,9 +117,9 @@ private:
         best_dual_ = -infinity;
         visits_ = 0;
         for (Size i = 0; i < n_; ++i) {
-            a_[i] = t_[i] == 0 ? 0.0 : LabelBox::clip(a_[i], u_[i]);
+            a_[i] = t_[i] == 0 ? 0.0 : LabelBox::clip(a_[i], most(i));
             if (a_[i] != 0.0) push(i, a_[i] * t_[i]);
-            total_ += a_[i];
+            total_ += a_[i] - lost(i, a_[i]);
         }
         centre_ = x_.free_offset ? b - sum_ * x_.inverse_rho + (mean_ - sum_ * x_.mean_norm) : 0.0;
         last_pull_ = last_step_ = 0.0;
@@ -153,7 +166,7 @@ private:
             if (k + 2 < active_.size()) x_.rows.prefetch(active_[k + 2]);
             const Size i = active_[k];
             const double t = t_[i], room = 1.0 - t * score(i);
-            const Assessment seen = LabelBox::assess(room, a_[i], u_[i]);
+            const Assessment seen = assess(i, room);
             gap += seen.gap;
             if (!(seen.violation > 0.0) && std::fabs(room) > threshold_) continue;  // it rests
             active_[kept++] = active_[k];
@@ -167,12 +180,12 @@ private:
     }
 
     void move(Size i, double t, double room) {
-        const double square = x_.squares[i];
-        const double next = square > 0.0 ? LabelBox::clip(a_[i] + room / square, u_[i]) : room > 0.0 ? u_[i] : 0.0;
+        const double square = x_.squares[i] + bend(i), slope = room - bend(i) * a_[i];
+        const double next = square > 0.0 ? LabelBox::clip(a_[i] + slope / square, most(i)) : room > 0.0 ? u_[i] : 0.0;
         const double step = next - a_[i];
         if (step == 0.0) return;
+        total_ += step - lost(i, next) + lost(i, a_[i]);
         a_[i] = next;
-        total_ += step;
         push(i, t * step);
     }
 
@@ -182,6 +195,8 @@ private:
         const double pull = x_.inverse_rho * sum_;
         if (pull == 0.0) return;
         (pull > 0.0 ? low_ : high_) = centre_;
+        // no pull passes the root: a bracket that is narrower was wrong, as s is that of an ascent not at its end
+        if (std::fabs(pull) > high_ - low_) (pull > 0.0 ? high_ : low_) = std::copysign(infinity, pull);
         const bool bracketed = high_ - low_ < infinity;
         const double slope = last_step_ != 0.0 ? (last_pull_ - pull) / last_step_ : 1.0;
         double step = pull * (slope > 0.0 ? std::min(farthest, 1.0 / slope) : 2.0);
@@ -197,7 +212,9 @@ private:
         double loss = 0.0;
         const bool is_zero = total_ == 0.0;  // as every start without duals
         for (Size i = 0; i < n_; ++i) {
-            if (t_[i] != 0) loss += u_[i] * LabelBox::loss(1.0 - t_[i] * (is_zero ? centre_ : score(i)));
+            if (t_[i] == 0) continue;
+            const double hinge = LabelBox::loss(1.0 - t_[i] * (is_zero ? centre_ : score(i)));
+            loss += u_[i] * hinge * (squared_ ? hinge : 1.0);
         }
         balance();
         const double dual = dual_of_balanced();
@@ -215,13 +232,13 @@ private:
         double sum = 0.0, inside = 0.0;
         for (Size i = 0; i < n_; ++i) {
             sum += t_[i] * a_[i];
-            inside += std::min(a_[i], t_[i] == 0 ? 0.0 : u_[i] - a_[i]);
+            inside += t_[i] == 0 ? 0.0 : std::min(a_[i], most(i) - a_[i]);
         }
         const double part = inside > 0.0 ? std::min(1.0, std::max(-1.0, -sum / inside)) : 0.0;
         double up = 0.0, down = 0.0;
         for (Size i = 0; i < n_; ++i) {
             if (t_[i] == 0) continue;
-            balanced_[i] = LabelBox::clip(a_[i] + t_[i] * part * std::min(a_[i], u_[i] - a_[i]), u_[i]);
+            balanced_[i] = LabelBox::clip(a_[i] + t_[i] * part * std::min(a_[i], most(i) - a_[i]), most(i));
             (t_[i] > 0 ? up : down) += balanced_[i];
         }
         const double level = std::min(up, down);
@@ -234,7 +251,7 @@ private:
         double total = 0.0, square = 0.0;
         for (Size i = 0; i < n_; ++i) {
             if (balanced_[i] == 0.0) continue;
-            total += balanced_[i];
+            total += balanced_[i] - lost(i, balanced_[i]);
             x_.rows.add_to_dense(i, balanced_[i] * t_[i], fresh_.data());
         }
         for (double v : fresh_) square += v * v;
@@ -244,6 +261,7 @@ private:
     static constexpr double farthest = 32.0;  // times the pull
 
     const LabelRows& x_;
+    const bool squared_;
     const Size n_, d_;
     const std::int8_t* t_ = nullptr;
     const double* u_ = nullptr;
@@ -251,7 +269,7 @@ private:
     std::vector<double> v_, fresh_, balanced_, best_;
     std::vector<std::uint32_t> active_;
     Random random_;
-    double sum_ = 0.0, mean_ = 0.0, centre_ = 0.0, total_ = 0.0;  // s, v . m, the centre, sum a
+    double sum_ = 0.0, mean_ = 0.0, centre_ = 0.0, total_ = 0.0;  // s, v . m, the centre, the value of a
     double threshold_ = infinity, best_dual_ = -infinity;
     double last_pull_ = 0.0, last_step_ = 0.0, low_ = -infinity, high_ = infinity;
     std::int64_t visits_ = 0;

@@ -40,9 +40,7 @@ class LabelsApart:
         supply, demand = problem.y.counts(problem.cost)
         self.b = np.where(supply > demand, 1.0, -1.0) if free else np.zeros(c)
         self.W, self.visits = np.zeros((problem.n_features, c)), np.zeros(c)
-        self.primal, self.dual = problem.y.label_weight * 2.0 * np.minimum(supply, demand), np.zeros(c)
-        if not free:
-            self.primal = problem.y.label_weight * (supply + demand)
+        self.primal, self.dual = problem.y.label_weight * problem.loss.trivial_values(supply, demand, free), np.zeros(c)
         empty = np.empty(0, dtype=np.int32), np.empty(0)
         self._duals = [empty] * c  # signed: rows and values of each label
         if start is not None:
@@ -76,6 +74,7 @@ class LabelsApart:
             tol=tol,
             max_visits=max_visits,
             n_threads=self._n_threads,
+            squared=problem.loss.squared,
             seed=self._seed,
         )
         self.W[:, labels] = W.T
