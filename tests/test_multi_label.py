@@ -75,7 +75,8 @@ def test_unknown_labels_and_weights_take_part_as_they_should(loss):
     T = signs(Y) * (rng.random(Y.shape) < 0.7)
     v, per_label = rng.uniform(0.2, 3.0, len(X)), np.array([1.0, 0.3, 2.0, 1.0])
     weights = dict(enumerate(per_label))
-    machine = MultiLabelSVC(loss=loss, threshold=0.0, class_weight=weights, tol=1e-6, max_iter=20_000).fit(X, T, sample_weight=v)
+    machine = MultiLabelSVC(loss=loss, threshold=0.0, class_weight=weights, tol=1e-6, max_iter=20_000)
+    machine.fit(X, T, sample_weight=v)
     if "relevance" in loss:
         reference = optimum(loss, X, T, 1.0, v, per_label)
     else:  # a row weighs what its labels do on average
