@@ -402,6 +402,8 @@ def objective(est: Any, m: Machine, targets: Targets) -> Valued:
     """F of the machine."""
     if type(est).__name__ == "OneVsNoneSVC":
         return _one_vs_none(est, m, targets)
+    if type(est).__name__ == "MultiLabelSVC":
+        return _multi_label(est, m, targets)
     y = targets.y
     assert y is not None  # one class a row
     u = targets.costs[np.arange(len(y)), y]
@@ -414,7 +416,37 @@ def objective(est: Any, m: Machine, targets: Targets) -> Valued:
     return Valued(total + R.low, total + R.high, rounding)
 
 
+def _multi_label(est: Any, m: Machine, targets: Targets) -> Valued:
+    """All zeros are negatives unless there is a -1; the weight of a label is its own, of a class that of its rows."""
+    T, costs = targets.signs, targets.costs
+    if not (T < 0.0).any():
+        T = np.where(T > 0.0, 1.0, -1.0)
+    off = np.broadcast_to(m.score_rounding, T.shape)
+    if targets.y is not None:
+        costs = np.broadcast_to(costs[np.arange(len(T)), targets.y][:, None], T.shape)
+    if est.loss == "relevance":
+        slacks, known = 1.0 - T * m.scores, (T != 0.0) & (costs > 0.0)
+        loss = float((costs * np.maximum(slacks, 0.0))[known].sum())
+        change = float((costs * np.where(slacks > -off, off, 0.0))[known].sum())
+    else:
+        loss = change = 0.0
+        for t, s, u, o in zip(T, m.scores, costs, off, strict=True):
+            pairs = 1.0 - s[t > 0.0][:, None] + s[t < 0.0]
+            weight = u[t > 0.0].mean() if (t > 0.0).any() else 0.0
+            if pairs.size and weight > 0.0:
+                hinges = np.maximum(pairs, 0.0)
+                loss += float(weight * (hinges.mean() if est.loss == "ranking" else hinges.max()))
+                change += float(weight * 2.0 * o.max())
+    R, off_R = 0.5 * float(m.squares(m.A).sum()), 0.5 * float(m.square_rounding(m.A).sum())
+    return Valued(loss + R, loss + R, change + off_R + STEPS * EPS * (loss + R))
+
+
 def _one_vs_none(est: Any, m: Machine, targets: Targets) -> Valued:
+    if est.zeros == "negative":
+        targets = targets._replace(signs=np.where(targets.signs > 0.0, 1.0, -1.0))
+        if targets.y is not None:  # rows are weighted by their class
+            own = targets.costs[np.arange(len(targets.y)), targets.y][:, None]
+            targets = targets._replace(costs=np.broadcast_to(own, targets.signs.shape))
     slacks = 1.0 - targets.signs * m.scores
     known = (targets.signs != 0.0) & (targets.costs > 0.0)
     off = np.broadcast_to(m.score_rounding, slacks.shape)

@@ -272,7 +272,7 @@ def gap_is_not_negative(trial: Trial) -> Iterator[str]:
 
 
 def converged_means_the_gap_is_closed(trial: Trial) -> Iterator[str]:
-    """"optimal" of a convex machine: the gap is at most tol, and all numbers are finite."""
+    """ "optimal" of a convex machine: the gap is at most tol, and all numbers are finite."""
     end = trial.certificate
     if not end.converged:
         return
@@ -426,7 +426,8 @@ def predictions_are_classes(trial: Trial) -> Iterator[str]:
     predicted, scores = est.predict(case.X), est.decision_function(case.X)
     if trial.targets.y is None:
         table = predicted.toarray() if sparse.issparse(predicted) else np.asarray(predicted)
-        if table.shape != (n, c) or not np.isin(table, [0, 1]).all() or not table.any(axis=1).all():
+        too_empty = not est._allows_empty_sets and not table.any(axis=1).all()
+        if table.shape != (n, c) or not np.isin(table, [0, 1]).all() or too_empty:
             yield f"label sets of shape {table.shape} with the values {np.unique(table)[:5]}"
     elif np.shape(predicted) != (n,) or not np.isin(predicted, est.classes_).all():
         yield f"predictions of shape {np.shape(predicted)} that are not all among classes_"

@@ -25,6 +25,7 @@ MACHINES = (
     "AngularSVC",
     "OneVsNoneSVC",
     "TopKSVC",
+    "MultiLabelSVC",
 )
 STORAGES = ("C", "F", "csr", "csc", "csr_unsorted", "csr_duplicates", "strided")
 SHAPES = (
@@ -156,7 +157,7 @@ def _draw_data(rng: Chooser, machine: str, most_rows: int, most_columns: int, mo
         "labels": _pick(rng, LABELS, 0.6),
         "balance": _pick(rng, ["even", "uneven"], 0.6),
         "weights": _pick(rng, ["none", "ones", "mild", "wild", "zeros", "whole"], 0.55),
-        "multilabel": machine == "OneVsNoneSVC" and _chance(rng, 0.6),
+        "multilabel": machine in ("OneVsNoneSVC", "MultiLabelSVC") and _chance(rng, 0.6),
     }
     if data["multilabel"]:
         data["negatives"] = _pick(rng, [0.0, 0.3], 0.5)
@@ -257,6 +258,18 @@ def _of_one_vs_none(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
         own["threshold"] = "auto" if data["n"] <= 80 and _chance(rng, 0.5) else float(rng.choice([0.0, 0.5, 1.5]))
     if _chance(rng, 0.08):
         own["solver"] = "mm"
+    if _chance(rng, 0.15):
+        own["zeros"] = "negative"
+    return own
+
+
+def _of_multi_label(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
+    own: Recipe = {"loss": _pick(rng, ["relevance", "ranking", "max_ranking"], 0.5)}
+    if data["multilabel"]:
+        own["threshold"] = 0.0
+        if data["n"] <= 80 and _chance(rng, 0.3):
+            own["threshold"] = str(rng.choice(["auto", "per_label"]))
+            own["metric"] = str(rng.choice(["jaccard", "micro_f1", "macro_f1", "subset_accuracy"]))
     return own
 
 
@@ -273,6 +286,7 @@ _OWN = {
     "AngularSVC": _of_angular,
     "OneVsNoneSVC": _of_one_vs_none,
     "TopKSVC": _of_top_k,
+    "MultiLabelSVC": _of_multi_label,
 }
 
 

@@ -33,7 +33,9 @@ def label_objective(W: Array, b: Array, X: Any, T: Array, U: Array, alpha: float
     return float(loss + 0.5 * (W * W).sum() + a * pairs + (0.0 if gamma_b is None else gamma_b * b.sum() ** 2))
 
 
-def label_optimum(X: Any, T: Array, U: Array, alpha: float | None = 0.5, gamma_b: float | None = None) -> LabelOptimum:
+def label_optimum(
+    X: Any, T: Array, U: Array, alpha: float | None = 0.5, gamma_b: float | None = None, without_b: bool = False
+) -> LabelOptimum:
     """Variables: W class by class, b, one slack for each known label."""
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     d, c = X.shape[1], T.shape[1]
@@ -50,6 +52,8 @@ def label_optimum(X: Any, T: Array, U: Array, alpha: float | None = 0.5, gamma_b
         equal.append(sp.hstack([sp.kron(np.ones((1, c)), sp.identity(d)), sp.csr_matrix((d, c + p))]))
     if gamma_b is None:
         equal.append(sp.csr_matrix(np.r_[np.zeros(n_vectors), np.ones(c), np.zeros(p)]))
+    if without_b:
+        equal.append(sp.hstack([sp.csr_matrix((c, n_vectors)), sp.identity(c), sp.csr_matrix((c, p))]))
     n_equal = sum(block.shape[0] for block in equal)
     A = sp.csc_matrix(sp.vstack([*equal, above, positive]))
     right = np.r_[np.zeros(n_equal), -np.ones(p), np.zeros(p)]
@@ -103,11 +107,22 @@ def coupled_norm(W: Array, alpha: float = 0.5) -> float:
     return float(0.5 * (1 - alpha) * (W * W).sum() + 0.5 * alpha * total @ total)
 
 
-def one_vs_none(
-    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
-) -> float:
+def one_vs_none(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
     """`fit_intercept` is there for the other machines: these biases are part of the machine."""
     codes = np.unique(np.asarray(y), return_inverse=True)[1]
     v = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     T = np.eye(codes.max() + 1)[codes]
     return label_optimum(X, T, C * v[:, None] * T).value
+
+
+def one_vs_rest_loss(S: Array, y: NDArray[np.intp]) -> Array:
+    signs = 2.0 * np.eye(S.shape[1])[y] - 1.0
+    return np.maximum(0.0, 1.0 - signs * S).sum(axis=1)
+
+
+def one_vs_rest(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
+    """A binary machine for each class: no inner products, all offsets free."""
+    codes = np.unique(np.asarray(y), return_inverse=True)[1]
+    v = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    T = 2.0 * np.eye(codes.max() + 1)[codes] - 1.0
+    return label_optimum(X, T, C * v[:, None] * np.ones_like(T), 0.0, 0.0, not fit_intercept).value

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import clarabel
 import numpy as np
 import scipy.sparse as sp
-from label_reference import coupled_norm, one_vs_none, own_class_loss
+from label_reference import coupled_norm, one_vs_none, one_vs_rest, one_vs_rest_loss, own_class_loss
 from numpy.typing import ArrayLike, NDArray
 from reference_lp import block_norm, lp_norm_optimum
 
@@ -79,6 +79,7 @@ MACHINES = {
     "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
     "OneVsNoneSVC": Machine(own_class_loss, coupled_norm),
+    "MultiLabelSVC": Machine(one_vs_rest_loss, half_squared_norm),
     "TopKSVC": Machine(top_k_loss, half_squared_norm),
     "M3SVC": Machine(weston_watkins_loss, pairwise_fourth_powers, lambda b: M3_EPSILON * float(b @ b)),
 }
@@ -236,9 +237,7 @@ def top_k(
     return C * float(v @ losses) + half_squared_norm(V[:, :-1])
 
 
-def lp_norm(
-    X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
-) -> float:
+def lp_norm(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, fit_intercept: bool = True) -> float:
     v = row_weights(y, sample_weight)
     kept, codes = v > 0, np.unique(np.asarray(y), return_inverse=True)[1]
     return lp_norm_optimum(dense64(X)[kept], codes[kept], C * v[kept], fit_intercept)
@@ -283,6 +282,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "LpNormSVC": lp_norm,
     "WestonWatkinsSVC": weston_watkins,
     "OneVsNoneSVC": one_vs_none,
+    "MultiLabelSVC": one_vs_rest,
     "M3SVC": m3,
     "TopKSVC": top_k,
 }

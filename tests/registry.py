@@ -52,6 +52,11 @@ def has_free_intercept(machine: type[BaseEstimator]) -> bool:
     return "fit_intercept" in machine().get_params()
 
 
+def has_centred_offsets(machine: type[BaseEstimator]) -> bool:
+    """Whether one number added to every b_k changes nothing: such machines report those with sum zero."""
+    return has_free_intercept(machine) and not machine()._representative(np.ones(2)).any()
+
+
 def supports_multilabel(machine: type[BaseEstimator]) -> bool:
     return bool(get_tags(machine()).classifier_tags.multi_label)
 

@@ -313,3 +313,22 @@ def test_risk_and_coverage(iris):
     assert tied.curves["machine"].area == pytest.approx(0.5 / 3 + 0.125)
     with pytest.raises(ValueError, match="confidence has shape"):
         plotting.RiskCoverageDisplay.from_predictions([0, 1], [0, 1], [0.5])
+
+
+def test_displays_of_many_labels():
+    from polymargin import MultiLabelSVC
+    from polymargin.plotting import LabelErrorsDisplay, LabelScoresDisplay
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 6))
+    Y = (X @ rng.standard_normal((6, 40)) + rng.standard_normal((80, 40)) > 0.5).astype(int)
+    machine = MultiLabelSVC(C=0.01).fit(X, Y)
+    scores = LabelScoresDisplay.from_estimator(machine, X, Y)
+    assert scores.scores.shape == (3, 40) and (np.diff(scores.members[scores.order_]) <= 0).all()
+    errors = LabelErrorsDisplay.from_estimator(machine, X, Y, order="similar")
+    wrong = machine.predict(X) != Y
+    k, other = 3, 17
+    expected = (wrong[:, k] & wrong[:, other]).sum() / (wrong[:, k] | wrong[:, other]).sum()
+    assert errors.matrix[k, other] == pytest.approx(expected)
+    with pytest.raises(ValueError, match="3 rows"):
+        LabelScoresDisplay(np.zeros((2, 4)), np.ones(4))

@@ -394,3 +394,17 @@ def test_named_columns_checks_numbers():
     assert columns.get_feature_names_out().tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="column 'b' must hold numbers"):
         columns.transform(np.array([[1, "x"]], dtype=object))
+
+
+def test_the_list_of_labels_of_mulan_names_the_target(tmp_path):
+    place = tmp_path / "labels.xml"
+    place.write_text(
+        '<?xml version="1.0"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n<!-- <label name="a"/> -->\n'
+        "<label name='k &amp; l'><label name=\"m\"></label></label>\n</labels>\n"
+    )
+    head = "@relation r\n@attribute a numeric\n@attribute 'k & l' {0,1}\n@attribute m {0,1}\n@data\n"
+    table = table_of(head + "1,0,1\n2,1,0\n", "arff", target=str(place), multilabel=True)
+    assert table.target_names == ("k & l", "m") and table.y.tolist() == [[0, 1], [1, 0]]
+    place.write_text("<labels></labels>")
+    with pytest.raises(TableError, match="no <label name"):
+        table_of(head + "1,0,1\n", "arff", target=str(place), multilabel=True)

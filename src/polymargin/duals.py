@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Array = NDArray[np.float64]
 
@@ -50,3 +52,22 @@ def sparse_duals(a: np.ndarray) -> SparseDuals:
 
 
 NO_DUALS = SparseDuals(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0))
+
+
+def row_sums(X: Any, tau: sparse.csr_array, blocks: Callable[[], Iterable[slice]]) -> Array:
+    """``X' tau``, (d, c), of sparse signed duals; dense rows block by block, as single precision would be copied."""
+    if sparse.issparse(X):
+        return np.asarray((sparse.csr_array(X).T @ tau).toarray(), dtype=np.float64)
+    Z = np.zeros((tau.shape[1], X.shape[1]))
+    for rows in blocks():
+        Z += tau[rows].T @ X[rows]
+    return Z.T
+
+
+def row_norms(X: Any, blocks: Callable[[], Iterable[slice]]) -> Array:
+    """Lengths of the rows."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        squares = np.concatenate([np.einsum("ij,ij->i", X[rows], X[rows], dtype=np.float64) for rows in blocks()])
+    return np.asarray(np.sqrt(squares))

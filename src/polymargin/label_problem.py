@@ -8,7 +8,8 @@ over pairs p = (row i, class k) whose label is known: ``t_p = +1`` for a member,
 
     D(a) = sum_p a_p - R*(X'(a t)) - m^2 / (4 gamma_b)        (no last term with hard biases)
 
-is a lower bound of F. Duals whose B_k differ have the value minus infinity: `repaired` makes them equal.
+is a lower bound of F. Duals whose B_k differ have the value minus infinity: `repaired` makes them equal. ``gamma_b = 0``
+leaves all offsets free: m must be 0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.duals import SparseDuals
+from polymargin.duals import SparseDuals, row_norms, row_sums
 from polymargin.penalties import Penalty
 from polymargin.penalties.capabilities import Coupling
 from polymargin.problem import NO_DUAL, Objective
@@ -66,7 +67,9 @@ class LabelProblem(Objective):
     penalty : Penalty
         One that has a `coupling`.
     gamma_b : float or None
-        Weight of the squared sum of the biases; None keeps the sum at zero.
+        Weight of the squared sum of the biases; None keeps the sum at zero, 0 leaves every bias free.
+    fit_intercept : bool
+        False keeps every bias at 0: no balance is asked of the duals.
     """
 
     X: Any
@@ -75,6 +78,7 @@ class LabelProblem(Objective):
     n_classes: int
     penalty: Penalty
     gamma_b: float | None
+    fit_intercept: bool = True
 
     _block_entries: ClassVar[int] = 1 << 20
 
@@ -148,10 +152,15 @@ class LabelProblem(Objective):
         The members of class k lose F at most, so ``b_k >= 1 - F / U_k - |w_k| |x_k|`` of their mean row, and
         ``1/2 mu |W|^2 <= F`` with the least eigenvalue mu of R's Hessian. The sum of b bounds it from above.
         """
-        away = np.abs(self.balance(a) - self.balance(a).mean())
+        if not self.fit_intercept:
+            return 0.0
+        away = np.abs(self.balance(a) - (0.0 if self.gamma_b == 0.0 else self.balance(a).mean()))
         away += _SUMMED * _EPS * np.bincount(self.y.labels, a, self.n_classes)
         F = min(primal, self._trivial_value)
-        lowest = 1.0 - F / self._capacity[0] - np.sqrt(2.0 * F / self._least_curvature) * self._mean_member_norms
+        reach = np.sqrt(2.0 * F / self._least_curvature)
+        if self.gamma_b == 0.0:  # the best b_k puts some row of the label on its margin: |b_k| <= 1 + |x| |w_k|
+            return float(away.sum()) * (1.0 + reach * float(self.row_norms.max(initial=0.0)))
+        lowest = 1.0 - F / self._capacity[0] - reach * self._mean_member_norms
         total = 0.0 if self.gamma_b is None else float(np.sqrt(F / self.gamma_b))
         highest = total - (lowest.sum() - lowest)
         return 0.5 * float(away.sum()) * max(0.0, float(highest.max() - lowest.min()))
@@ -168,21 +177,13 @@ class LabelProblem(Objective):
     def _mean_member_norms(self) -> Array:
         """At least the norm of the mean row of each class's members."""
         members = self.y.signs > 0.0
-        weighted = np.bincount(
-            self.y.labels[members], (self.cost * self.row_norms[self.pair_rows])[members], self.n_classes
-        )
+        weighted = np.bincount(self.y.labels[members], (self.cost * self.row_norms[self.pair_rows])[members], self.n_classes)
         return np.asarray(weighted / self._capacity[0])
 
     @cached_property
     def row_norms(self) -> Array:
         """Lengths of the rows."""
-        if sparse.issparse(self.X):
-            squares = np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
-        else:
-            squares = np.concatenate(
-                [np.einsum("ij,ij->i", self.X[rows], self.X[rows], dtype=np.float64) for rows in self.blocks()]
-            )
-        return np.asarray(np.sqrt(squares))
+        return row_norms(self.X, self.blocks)
 
     def feasible(self, W: Array, b: Array) -> tuple[Array, Array]:
         """The machine with the sums of weights and offsets that are kept at zero: rounding moves them."""
@@ -194,7 +195,7 @@ class LabelProblem(Objective):
 
     def _conjugate_of(self, Z: Array, a: Array) -> float:
         value = self.penalty.conjugate(Z)
-        if self.gamma_b is not None:
+        if self.gamma_b:
             m = float(self.balance(a).mean())
             value += m * m / (4.0 * self.gamma_b)
         return value
@@ -202,12 +203,7 @@ class LabelProblem(Objective):
     def class_sums(self, a: Array) -> Array:
         """``Z = X'(a t)``, of shape (d, c)."""
         duals = sparse.csr_array((a * self.y.signs, self.y.labels, self.y.starts), shape=(self.n_rows, self.n_classes))
-        if sparse.issparse(self.X):
-            return np.asarray((sparse.csr_array(self.X).T @ duals).toarray(), dtype=np.float64)
-        Z = np.zeros((self.n_classes, self.n_features))
-        for rows in self.blocks():  # float32 rows are not converted at once
-            Z += duals[rows].T @ self.X[rows]
-        return Z.T
+        return row_sums(self.X, duals, self.blocks)
 
     def balance(self, a: Array) -> Array:
         """``B_k``, of shape (c,)."""
@@ -220,8 +216,10 @@ class LabelProblem(Objective):
         to first order. What they cannot balance, all duals of the class share in proportion to the room they have.
         """
         a = np.clip(a, 0.0, self.cost)
+        if not self.fit_intercept:
+            return a
         supply, demand = self._capacity
-        m = float(np.clip(self.balance(a).mean(), (-demand).max(), supply.min()))
+        m = 0.0 if self.gamma_b == 0.0 else float(np.clip(self.balance(a).mean(), (-demand).max(), supply.min()))
         a = self._towards(m, a, np.minimum(a, self.cost - a))
         grows = (m > self.balance(a))[self.y.labels] == (self.y.signs > 0.0)
         return self._towards(m, a, np.where(grows, self.cost - a, a))
@@ -250,6 +248,10 @@ class LabelProblem(Objective):
         maximum is at such a kink, at an end, or where a slope j meets that of ``m^2 / (4 gamma_b)``.
         """
         supply, demand = self._capacity
+        if not self.fit_intercept:
+            return float(self.cost.sum())
+        if self.gamma_b == 0.0:
+            return 2.0 * float(np.minimum(supply, demand).sum())
         kinks = supply - demand
         order = np.argsort(kinks)
         c, low, high = self.n_classes, float((-demand).max()), float(supply.min())

@@ -225,3 +225,4 @@ _METRICS: dict[str, Callable[[Entries, NDArray[np.float64]], float]] = {
     "hamming_loss": _hamming_loss,
 }
 METRICS = tuple(_METRICS)
+OF_CUTS = ("jaccard", "micro_f1", "macro_f1", "subset_accuracy")  # those that thresholds are chosen for

@@ -204,7 +204,8 @@ class Problem(Objective):
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
         """Rows with a non-zero dual and ``tau`` on them: ``tau_il = -a_il``, ``tau_iy = sum_l a_il``, ``W = X' tau``.
 
-        With absolute margins ``tau_iy = a_iy``. A dual beside the label `n_classes` belongs to no class: only the own class feels it.
+        With absolute margins ``tau_iy = a_iy``. A dual beside the label `n_classes` belongs to no class: only the own class
+        feels it.
         """
         support = np.flatnonzero(np.diff(duals.starts))
         tau, own = np.zeros((len(support), self.n_classes + 1)), (np.arange(len(support)), self.y[support])

@@ -154,6 +154,42 @@ def label_loop(
     seed: int,
 ) -> LabelLoop: ...
 
+class RankingLoop(_Ascent):
+    def duals(self) -> _Floats: ...
+    def set_duals(self, a: _Floats) -> None: ...
+    def start_intercept(self, means: _Floats, inverse_rho: float) -> None: ...
+    def sums(self) -> _Floats: ...
+    def intercepts(self) -> _Floats: ...
+
+def ranking_loop(
+    rows: Rows, starts: _Starts, labels: _Classes, costs: _Floats, worst: bool, n_labels: int, seed: int
+) -> RankingLoop: ...
+
+# W (n_labels, d); b, primal, dual and visits of each label; their duals label by label: starts, rows, values
+def labels_apart(
+    rows: Rows,
+    starts: _Starts,
+    sign_rows: _Classes,
+    signs: NDArray[np.int8],
+    others: int,
+    row_costs: _Floats,
+    label_costs: _Floats,
+    labels: _Classes,
+    means: _Floats,
+    dual_starts: _Starts,
+    dual_rows: _Classes,
+    duals: _Floats,
+    offsets: _Floats,
+    *,
+    inverse_rho: float,
+    free_offset: bool,
+    tol: float,
+    max_visits: int,
+    n_threads: int,
+    squared: bool,
+    seed: int,
+) -> tuple[_Floats, _Floats, tuple[_Starts, _Classes, _Floats]]: ...
+
 # working sets of the kernel dual; S, a, b, sums and out are changed
 
 def kernel_ascend(

@@ -20,7 +20,7 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, training: bool) -> N
         "--target",
         metavar="COLUMN",
         help="column to predict: its name, or its place counted from 1 (from the end: -1); several separated by commas, a "
-        "range of places as -6: (default: a column named target, class, label or y, else the last one)"
+        "range of places as -6:, or Mulan's labels.xml (default: target, class, label or y, else the last one)"
         if training
         else "column with the labels (default: as in training)",
     )

@@ -8,6 +8,7 @@ from polymargin.estimators.lp_norm import LpNormSVC
 from polymargin.estimators.m3 import M3SVC
 from polymargin.estimators.margin_distribution import MarginDistributionSVC
 from polymargin.estimators.margin_svc import MarginSVC
+from polymargin.estimators.multi_label import MultiLabelSVC
 from polymargin.estimators.one_vs_none import OneVsNoneSVC
 from polymargin.estimators.top_k import TopKSVC
 
@@ -18,6 +19,7 @@ __all__ = [
     "LpNormSVC",
     "MarginDistributionSVC",
     "MarginSVC",
+    "MultiLabelSVC",
     "OneVsNoneSVC",
     "TopKSVC",
     "WestonWatkinsSVC",

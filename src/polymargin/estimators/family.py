@@ -49,7 +49,7 @@ def _fraction(name: str, value: Any) -> None:
 
 def _coupling(name: str, value: Any) -> None:
     if not -1.0 < validation.number(name, value) < 1.0:
-        raise ValueError(f"{name}={value!r} is not valid: {name} must lie between -1/(classes - 1) and 1, or R is not convex.")
+        raise ValueError(f"{name}={value!r} is not valid: it must lie between -1/(classes - 1) and 1, or R is not convex.")
 
 
 CHECKS: dict[str, Check] = {
@@ -72,8 +72,8 @@ def check_p(penalty: str, p: Any) -> None:
         raise ValueError(f"p={p!r} is not valid: penalty='lp' takes 1 < p <= 2; with p = 2 it is penalty='l2'.")
     if penalty == "pairwise" and not 2.0 <= value <= 100.0:
         raise ValueError(
-            f"p={p!r} is not valid: penalty='pairwise' takes 2 <= p <= 100 here, where it is smooth; M3SVC takes p from 1 to "
-            "infinity."
+            f"p={p!r} is not valid: penalty='pairwise' takes 2 <= p <= 100 here, where it is smooth; M3SVC takes p from 1 "
+            "to infinity."
         )
 
 

@@ -40,8 +40,8 @@ class MarginSVC(MarginClassifier):
     loss : str or ScoreLoss, default="crammer_singer"
         Margins to rivals, ``m_l = s_y - s_l``: "crammer_singer" (the largest of ``[1 - m_l]_+``), "weston_watkins" (their
         sum), "top_k" and "top_k_sum" (the mean of the k largest; alpha and beta form). Scores themselves, with class vectors
-        and offsets that add up to zero: "lee_lin_wahba" (the sum of the rivals' ``[1 + s_l]_+``), "absolute_max" (the largest
-        of them), "margin_regression" (``[1 - s_y]_+``), "total_max" and "total_sum" (of both), "reinforced" (a mean of both
+        and offsets that add up to zero: "lee_lin_wahba" (the sum of the rivals' ``[1 + s_l]_+``), "absolute_max" (the
+        largest of them), "margin_regression" (``[1 - s_y]_+``), "total_max" and "total_sum" (of both), "reinforced" (a mean of both
         kinds). "one_vs_rest" is the same as "total_sum" without the constraint.
     penalty : str or Penalty, default="l2"
         "l2" (``1/2 |W|^2``), "lp" (a block norm of the class vectors), "pairwise" (powers of their distances, M3), "coupled"
@@ -76,9 +76,9 @@ class MarginSVC(MarginClassifier):
 
     Notes
     -----
-    A parameter that neither the loss nor the penalty has is refused, not ignored. Dual ascent solves every loss with "l2" and
-    "coupled", and losses of margins to rivals with "lp"; Newton's method with multipliers solves all other products, and ends
-    what ascent does not. It is made for moderate numbers of features times classes.
+    A parameter that neither the loss nor the penalty has is refused, not ignored. Dual ascent solves every loss with "l2"
+    and "coupled", and losses of margins to rivals with "lp"; Newton's method with multipliers solves all other products, and
+    ends what ascent does not. It is made for moderate numbers of features times classes.
 
     References
     ----------
@@ -149,8 +149,8 @@ class MarginSVC(MarginClassifier):
             )
         if self.penalty == "pairwise" and made.key == "one_vs_rest":
             raise ValueError(
-                "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that loss "
-                "is of the scores themselves; use loss='total_sum', whose class vectors add up to zero."
+                "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that "
+                "loss is of the scores themselves; use loss='total_sum', whose class vectors add up to zero."
             )
 
     def _kinds(self) -> tuple[family.Kind | None, family.Kind | None]:
@@ -202,7 +202,7 @@ class MarginSVC(MarginClassifier):
             raise ValueError(f"k={self.k!r} is not valid: y has {c} classes, and k may be at most that.")
         if self.alpha is not None and self.alpha <= -1.0 / (c - 1):
             raise ValueError(
-                f"alpha={self.alpha!r} is not valid with {c} classes: alpha must be above -1/(classes - 1), or R is not convex."
+                f"alpha={self.alpha!r} is not valid with {c} classes: it must be above -1/(classes - 1), or R is not convex."
             )
         if self.label_cost is not None:
             label_cost_matrix(self.label_cost, targets.classes)

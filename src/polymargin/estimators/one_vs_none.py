@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Outcomes
@@ -18,6 +17,7 @@ from polymargin.certificate import Ledger
 from polymargin.estimators.base import MarginClassifier, Targets
 from polymargin.estimators.docs import documented
 from polymargin.estimators.fitting import label_targets
+from polymargin.estimators.label_matrices import LabelMatrices
 from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.penalties import CoupledNorm, Penalty, ZeroSumNorm
 from polymargin.solvers import Solution, SparseDuals, Start, solve_labels
@@ -44,7 +44,7 @@ class WarmLabels(NamedTuple):
     class_vectors_="One vector per class, for two classes too.",
     class_offsets_="One offset per class.",
 )
-class OneVsNoneSVC(MarginClassifier):
+class OneVsNoneSVC(LabelMatrices, MarginClassifier):
     r"""One versus None: a joint machine for multi-class and multi-label problems that needs no negatives.
 
     .. math:: \min_{W, b} \tfrac12 \sum_k \|w_k\|^2 + \alpha \sum_{k<l} w_k \cdot w_l
@@ -67,11 +67,16 @@ class OneVsNoneSVC(MarginClassifier):
     gamma_b : float or "scale", default="scale"
         For soft biases. "scale" is C times the total weight of all memberships, divided by the number of classes: W = 0,
         b = 1 costs only ``gamma_b c^2``, so a constant would make it the optimum for large C.
-    threshold : float or "auto", default=1.0
-        For a label matrix: labels whose score reaches the threshold are predicted, or the one with the highest score if
-        none does. Support rows score exactly 1, so scores below it by less than ``max(1e-6, 10 tol)`` count as reaching it.
+    threshold : float, "auto" or None, default=None
+        For a label matrix: labels whose score reaches the threshold are predicted. None is 1 where zeros are unknown, with
+        the label of the highest score if none reaches it; support rows score exactly 1, so scores below it by less than
+        ``max(1e-6, 10 tol)`` count as reaching it. Where zeros are negative it is 0, and a row may have no label at all.
         "auto" chooses the threshold with the best mean Jaccard index of predicted and true label sets in 5-fold
         cross-validation.
+    zeros : {"unknown", "negative"}, default="unknown"
+        What a 0 in a label matrix (and every other class of 1-d y) says: nothing, as in the paper, or that the row has not
+        the label. "negative" is the same as -1 in the place of every 0. Where the zeros are in truth negatives, the paper's
+        machine is not told what it could learn from: see :class:`MultiLabelSVC`.
     solver : {"auto", "mm"}, default="auto"
         "auto" is coordinate ascent over pairs of rows and labels, ended by an interior point where that pays. "mm" is the
         majorisation of the paper, for comparison: it falls monotonically, but slowly.
@@ -128,7 +133,8 @@ class OneVsNoneSVC(MarginClassifier):
         weights: str = "soft",
         biases: str = "hard",
         gamma_b: float | str = "scale",
-        threshold: float | str = 1.0,
+        threshold: float | str | None = None,
+        zeros: str = "unknown",
         solver: str = "auto",
         kernel: str = "linear",
         gamma: float | str = "scale",
@@ -151,6 +157,7 @@ class OneVsNoneSVC(MarginClassifier):
         self.biases = biases
         self.gamma_b = gamma_b
         self.threshold = threshold
+        self.zeros = zeros
         self.solver = solver
         self.kernel = kernel
         self.gamma = gamma
@@ -170,6 +177,7 @@ class OneVsNoneSVC(MarginClassifier):
     # ---- what the machine is ----------------------------------------------------------------------------------------
 
     fit_intercept = True  # not a parameter: the biases are part of the machine
+    zeros = "unknown"  # of machines from older files
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -179,8 +187,9 @@ class OneVsNoneSVC(MarginClassifier):
         validation.number("alpha", self.alpha)
         if self.gamma_b != "scale":
             validation.positive("gamma_b", self.gamma_b, "or 'scale'")
-        if self.threshold != "auto":
-            validation.number("threshold", self.threshold, "or 'auto'")
+        validation.one_of("zeros", self.zeros, ("unknown", "negative"))
+        if self.threshold is not None and self.threshold != "auto":
+            validation.number("threshold", self.threshold, "'auto' or None")
         if self.weights == "hard" and self.alpha != _DEFAULT_ALPHA:
             warnings.warn(f"alpha={self.alpha!r} has no effect on weights='hard'.", stacklevel=3)
         if self.biases == "hard" and self.gamma_b != "scale":
@@ -214,36 +223,20 @@ class OneVsNoneSVC(MarginClassifier):
 
     # ---- targets ----------------------------------------------------------------------------------------------------
 
-    def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
-        if not label_targets.is_label_matrix(y):
-            return super()._validated(X, y, reset)
-        if reset:
-            self._label_names = label_targets.names_of(y)
-        settings = {"accept_sparse": "csr", "order": "C", "accept_large_sparse": True}
-        return validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset, **settings
-        )
-
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         if not label_targets.is_label_matrix(y):
             return self._read_classes(X, y, sample_weight)
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        table = label_targets.as_signed(y)
-        c = table.shape[1]
-        facts: dict[str, Any] = {
-            "classes_": np.arange(c),
-            "_label_type": np.dtype(y.dtype if y.dtype.kind in "biuf" else np.int64),
-            "_sparse_labels": bool(sparse.issparse(y)),
-        }
+        table = self._told(label_targets.as_signed(y))
+        c, facts = table.shape[1], self._facts_of_matrix(y)
         self._check_alpha(c)
         kept = None if weight.all() else weight > 0
         if kept is not None:
             table, weight = table[kept], weight[kept]
         totals = label_targets.members(table, weight)
         if not totals.all():
-            names = self._label_names or range(c)
             raise ValueError(
-                f"y has no row with a 1 in the columns {[names[k] for k in np.flatnonzero(totals == 0)]!r}"
+                f"y has no row with a 1 in the columns {self._names_of_labels(np.flatnonzero(totals == 0), c)!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )
@@ -259,17 +252,24 @@ class OneVsNoneSVC(MarginClassifier):
     def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._read_targets(X, y, sample_weight)
         self._check_alpha(len(targets.classes))
-        if self.threshold != 1.0:
+        if self.threshold is not None:
             warnings.warn(
                 f"threshold={self.threshold!r} has no effect on 1-d y, where the highest score wins.", stacklevel=4
             )
         kept = None if targets.kept is None else np.flatnonzero(targets.kept)
-        table = label_targets.one_hot(targets.y, len(targets.classes))
-        facts = {**targets.facts, "_label_type": None, "_sparse_labels": False}
-        return targets._replace(y=label_targets.pairs_of(table, kept), facts=facts)  # type: ignore[arg-type]
+        table = self._told(label_targets.one_hot(targets.y, len(targets.classes)))
+        facts = {**targets.facts, **self._facts_of_classes()}
+        weight = np.repeat(targets.weight, np.diff(table.indptr))
+        return targets._replace(y=label_targets.pairs_of(table, kept), weight=weight, facts=facts)  # type: ignore[arg-type]
+
+    def _told(self, table: sparse.csr_array) -> sparse.csr_array:
+        """The labels that the machine is told: zeros are left out, or known not to be members."""
+        return table if self.zeros == "unknown" else label_targets.without_unknown(table)
 
     def _cut(self, X: Any, table: sparse.csr_array, weight: NDArray[np.float64]) -> float:
         """The threshold in use: as given, or by cross-validation on these rows."""
+        if self.threshold is None:
+            return 1.0 if self.zeros == "unknown" else 0.0
         if self.threshold != "auto":
             return float(self.threshold)
         from polymargin.estimators.fitting.cut import cross_validated_cut
@@ -277,7 +277,7 @@ class OneVsNoneSVC(MarginClassifier):
         seed = validation.seed_of(self.random_state)
 
         def fit(rows: Any, Y: Any, row_weight: NDArray[np.float64], columns: NDArray[np.intp]) -> OneVsNoneSVC:
-            plain: dict[str, Any] = {"threshold": 1.0, "warm_start": False, "verbose": 0, "probability": False}
+            plain: dict[str, Any] = {"threshold": None, "warm_start": False, "verbose": 0, "probability": False}
             machine = clone(self).set_params(random_state=seed, **plain)
             if isinstance(self.class_weight, dict):
                 own = {k: self.class_weight[int(old)] for k, old in enumerate(columns) if int(old) in self.class_weight}
@@ -287,7 +287,7 @@ class OneVsNoneSVC(MarginClassifier):
                 machine.fit(rows, Y, row_weight)
             return machine
 
-        return cross_validated_cut(fit, X, table, weight, seed, self.kernel == "precomputed")
+        return cross_validated_cut(fit, X, table, weight, seed, self.kernel == "precomputed", self._allows_empty_sets)
 
     # ---- storing ----------------------------------------------------------------------------------------------------
 
@@ -306,7 +306,8 @@ class OneVsNoneSVC(MarginClassifier):
     def _outcomes(self, targets: Targets) -> Outcomes:
         pairs: Pairs = targets.y  # type: ignore[assignment]
         if targets.facts["_label_type"] is None:
-            return ClassOutcomes(pairs.labels, targets.weight, len(targets.classes))
+            own = pairs.signs > 0
+            return ClassOutcomes(pairs.labels[own], targets.weight[own], len(targets.classes))
         signs = np.zeros((len(targets.sample_weight), len(targets.classes)), dtype=np.int8)
         rows = np.repeat(np.arange(len(signs)), np.diff(pairs.starts))
         signs[rows, pairs.labels] = pairs.signs
@@ -345,7 +346,13 @@ class OneVsNoneSVC(MarginClassifier):
     @property
     def _label_cut(self) -> Any:
         """The score from which a row has a label; None if the highest score wins."""
-        return None if self._label_type is None else self.threshold_ - self._slack
+        if self._label_type is None:
+            return None
+        return self.threshold_ - (self._slack if self.zeros == "unknown" else 0.0)
+
+    @property
+    def _allows_empty_sets(self) -> bool:  # type: ignore[override]
+        return self.zeros == "negative"
 
     @property
     def support_by_class_(self) -> list[NDArray[np.intp]]:
@@ -353,71 +360,13 @@ class OneVsNoneSVC(MarginClassifier):
         self._fitted("_support_rows", "support_by_class_")
         return np.split(self._support_rows, self._support_ends[:-1])
 
-    @property
-    def _outcome_kind(self) -> type[ClassOutcomes] | type[LabelOutcomes]:
-        return ClassOutcomes if self._label_type is None else LabelOutcomes
-
-    # ---- using the fitted machine -----------------------------------------------------------------------------------
-
-    def _shaped(self, per_class: Any) -> Any:
-        return per_class if self._label_type is not None else super()._shaped(per_class)
-
-    def predict(self, X: Any) -> Any:
-        """Class of each row, or its label set.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), or array or CSR matrix of shape (n_samples, n_classes)
-            For 1-d y the class with the highest score, ties to the lower class. For a label matrix 0 and 1: labels whose
-            score reaches the threshold, and the one with the highest score if none does.
-        """
-        check_is_fitted(self)
-        if self._label_type is None:
-            return super().predict(X)
-        from polymargin.estimators.fitting.cut import label_sets
-
-        sets = label_sets(self.decision_function(X), self._label_cut).astype(self._label_type)
-        return sparse.csr_array(sets) if self._sparse_labels else sets
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows that are predicted right: the class, or the whole label set.
-
-        If y holds -1, only known entries (1 and -1) count; rows without any are left out.
-        """
-        check_is_fitted(self)
-        if self._label_type is None or not label_targets.is_label_matrix(y):
-            return float(super().score(X, y, sample_weight))
-        table = label_targets.as_signed(y)
-        if not (table.data < 0).any():
-            return float(super().score(X, table if self._sparse_labels else table.toarray(), sample_weight))
-        predicted = self.predict(X)
-        predicted = predicted.toarray() if self._sparse_labels else predicted
-        truth = table.toarray()
-        known = truth != 0
-        right = ((predicted > 0) == (truth > 0)) | ~known
-        rows = known.any(axis=1)
-        weight = validation.sample_weights(sample_weight, len(truth))[rows]
-        return float(np.average(right[rows].all(axis=1), weights=weight))
-
     def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> LabelProblem:  # type: ignore[override]
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        c = len(self.classes_)
-        if self._label_type is not None:
-            if not label_targets.is_label_matrix(y) or y.shape[1] != c:
-                raise ValueError(f"y must be a label matrix with {c} columns, as in fit; it has shape {y.shape}.")
-            table = label_targets.as_signed(y)
-        else:
-            unknown = np.setdiff1d(y, self.classes_)
-            if len(unknown):
-                raise ValueError(f"y has labels {unknown.tolist()!r} that were not seen in fit.")
-            table = label_targets.one_hot(np.searchsorted(self.classes_, y), c)
+        c, table = len(self.classes_), self._told(self._table_like_fit(y))
         rows, labels = (table > 0).nonzero()
         per_class = validation.class_weights(self.class_weight, self.classes_, self.classes_[labels], weight[rows])
-        pairs = label_targets.pairs_of(table)
-        problem = self._problem(X, pairs, np.repeat(weight, np.diff(table.indptr)) * per_class[pairs.labels], c)
+        pairs, counts = label_targets.pairs_of(table), np.diff(table.indptr)
+        # classes weigh rows, labels weigh their own entries
+        per_pair = np.repeat(per_class[labels], counts) if self._label_type is None else per_class[pairs.labels]
+        problem = self._problem(X, pairs, np.repeat(weight, counts) * per_pair, c)
         return replace(problem, gamma_b=getattr(self, "gamma_b_", None))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags

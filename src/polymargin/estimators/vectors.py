@@ -46,6 +46,7 @@ class LinearVectors:
     class_vectors_: Any
     _label_names: tuple[str, ...] | None = None  # of a label matrix
     _label_cut: Any = None  # the score from which a row has a label; None if the highest score wins
+    _allows_empty_sets = False  # whether a row of a label matrix may be predicted to have no label
 
     def top_features(self, names: Any = None, k: int = 10, *, pair: Any = None) -> TopFeatures:
         """What speaks for each class, or what tells two classes apart.

@@ -200,10 +200,13 @@ def _label_type(machine: Any) -> np.dtype[Any]:
 
 
 def _label_sets(graph: Graph, machine: Any, scores: str, kind: Any, result: str) -> None:
-    """Labels whose score reaches the cut; where none does, that of the highest score."""
+    """Labels whose score reaches the cut; where none does and a row must have one, that of the highest score."""
     cut = np.asarray(machine._label_cut)
     kind = np.result_type(kind, cut) if cut.ndim else kind
     reached = graph.add("GreaterOrEqual", graph.cast(scores, kind), cut.astype(kind))
+    if machine._allows_empty_sets:
+        graph.add("Cast", reached, output=result, to=_label_type(machine))
+        return
     count = graph.add("ReduceSum", graph.cast(reached, np.int64), np.array([1]), keepdims=1)
     best = graph.add("ArgMax", scores, axis=1, keepdims=1)
     is_best = graph.add("Equal", best, np.arange(len(machine.classes_))[None])

@@ -3,7 +3,7 @@
     {"format": "polymargin linear machine", "version": 1, "machine": "CrammerSingerSVC",
      "features": names or null, "classes": [...], "class_vectors": [[...], ...], "class_offsets": [...],
      "missing": numbers that stand for missing ones, or null,
-     "label_cut": null, or the score(s) from which a row has a label,
+     "label_cut": null, or the score(s) from which a row has a label, "empty_sets": whether it may have none,
      "probabilities": null, or {"of": "classes" or "labels", "slope": ..., "biases": [...],
                                 "mixing": matrix or null, "lapse": ...}}
 
@@ -78,6 +78,7 @@ def _answers(view: View) -> dict[str, Any]:
     cut, scaling = (getattr(view.estimator, name, None) for name in ("_label_cut", "_scaling"))
     return {
         "label_cut": None if cut is None else np.asarray(cut).tolist(),
+        "empty_sets": cut is not None and bool(view.estimator._allows_empty_sets),
         "probabilities": None if scaling is None else _scaled(scaling, "classes" if cut is None else "labels"),
     }
 

@@ -64,10 +64,10 @@ class CappedSimplex(Domain):
         high = _rising_root(slope, most)
         A = self.project(T, y, high).A
         cap, most = high[:, None] / self.k, A.max(axis=1, initial=0.0)
-        tied = (A >= cap * (1.0 - _SAME)) & (most > 0.0)[:, None]
+        tied = (cap * (1.0 - _SAME) <= A) & (most > 0.0)[:, None]
         closed = A.sum(axis=1) >= high * (1.0 - _SAME)
         ratio, weight = self.k - tied.sum(axis=1), self.k**2 * stiff
-        return Projected(A, (A > _SAME * most[:, None]) & ~tied, closed, tied, ratio, weight)
+        return Projected(A, (_SAME * most[:, None] < A) & ~tied, closed, tied, ratio, weight)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class TopKSimplex(Domain):
     def _on_face(self, A: Array, level: Array, S: Array, upper: Array, stiff: Array) -> Projected:
         """The duals at their cap S / k move with S. The sum is tied to S if it has a price: the own class's share is 0 where
         that is positive, at its own cap where it is negative."""
-        tied = (A >= S[:, None] / self.k) & (S > 0.0)[:, None]
+        tied = (S[:, None] / self.k <= A) & (S > 0.0)[:, None]
         ratio = np.where(level > 0.0, self.k, self.k - 1.0) - tied.sum(axis=1)
         weight = np.where(upper * (1.0 - _SAME) <= S, np.inf, self.k**2 * stiff)
         return Projected(A, (A > 0.0) & ~tied, level != 0.0, tied, ratio, weight)

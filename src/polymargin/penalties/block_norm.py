@@ -16,7 +16,7 @@ _SMALLEST_SCALE = 1e-8  # of the largest: a class whose vector is zero can still
 class ClassScales:
     """Class scales beta, of which the block norm is a minimum (Eq. 14 of the paper):
 
-        R(W) = min { sum_k |w_k|^2 / (2 beta_k) :  beta >= 0,  sum_k beta_k^q <= 1 },    q = p / (2 - p)
+    R(W) = min { sum_k |w_k|^2 / (2 beta_k) :  beta >= 0,  sum_k beta_k^q <= 1 },    q = p / (2 - p)
     """
 
     p: float

@@ -47,7 +47,7 @@ class CoupledNorm(Penalty):
         return (1.0 - self.alpha) * np.eye(c) + self.alpha * np.ones((c, c))
 
     def mixing(self, W: Array) -> Array:
-        return np.linalg.inv(self.class_metric(W))
+        return np.asarray(np.linalg.inv(self.class_metric(W)), dtype=np.float64)
 
 
 class ZeroSumNorm(AtSumZero):

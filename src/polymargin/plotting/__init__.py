@@ -6,12 +6,15 @@ matplotlib is loaded when something is drawn, not before: ``pip install "polymar
 from polymargin.plotting.curves import ConvergenceDisplay, RegularizationPathDisplay
 from polymargin.plotting.distributions import ClassAccuracyDisplay, MarginDistributionDisplay
 from polymargin.plotting.heatmaps import AngleDisplay, PairwiseMarginDisplay
+from polymargin.plotting.labels import LabelErrorsDisplay, LabelScoresDisplay
 from polymargin.plotting.probabilities import ReliabilityDisplay, RiskCoverageDisplay
 
 __all__ = [
     "AngleDisplay",
     "ClassAccuracyDisplay",
     "ConvergenceDisplay",
+    "LabelErrorsDisplay",
+    "LabelScoresDisplay",
     "MarginDistributionDisplay",
     "PairwiseMarginDisplay",
     "RegularizationPathDisplay",

@@ -3,7 +3,8 @@
     a margin band (convex once rivals are fixed)    models/rivals.py
     angles between class vectors (not convex)       models/angles.py
     everything else with one class a row            convex.py
-    labels                                          `solve_labels` here
+    pairs of rows and labels                        `solve_labels` here
+    label sets                                      `solve_sets` here
 
 Every method that begins is noted on the certificate, with the reason (`Certificate.stages`).
 """
@@ -17,10 +18,13 @@ import numpy as np
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.problem import Problem
+from polymargin.set_problem import SetProblem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.labels import label_ascent
+from polymargin.solvers.ascent.rankings import ranking_ascent
 from polymargin.solvers.convex import solve_convex
 from polymargin.solvers.interior.labels import label_interior
+from polymargin.solvers.label_by_label import solve_label_by_label
 from polymargin.solvers.models.angles import solve_apart
 from polymargin.solvers.models.majorisation import majorisation
 from polymargin.solvers.models.rivals import concave_convex
@@ -65,6 +69,22 @@ def solve_labels(
         return solution
     ledger.stage("interior points", "ascent crawls, and their system is small")
     return label_interior(problem, ledger, max_iter=left, so_far=solution)
+
+
+def solve_sets(
+    problem: SetProblem,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    start: Start | None = None,
+) -> Solution:
+    """Solves a problem with label sets to ``ledger.tol``."""
+    if problem.loss.splits:
+        return solve_label_by_label(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
+    ledger.stage("dual ascent over ranked rows", "the labels of a row are compared")
+    return ranking_ascent(problem, ledger, max_iter=max_iter, seed=seed, n_threads=n_threads, start=start)
 
 
 def _epochs_before_interior_points(problem: LabelProblem) -> int:

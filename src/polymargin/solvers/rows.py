@@ -166,9 +166,7 @@ class RowSpan:
             panel, scales, _, _ = dgeqrf(A[start:, start:stop], lwork=_LAPACK_BLOCK * (stop - start))
             A[start:, start:stop], self._scales[start:stop] = panel, scales
             if stop < n:
-                A[start:, stop:] = dormqr(
-                    "L", "T", panel, scales, A[start:, stop:], lwork=_LAPACK_BLOCK * (n - stop)
-                )[0]
+                A[start:, stop:] = dormqr("L", "T", panel, scales, A[start:, stop:], lwork=_LAPACK_BLOCK * (n - stop))[0]
         self.rows = np.ascontiguousarray(np.triu(A[:n]).T)
 
     def outside(self, V: Array) -> Array:

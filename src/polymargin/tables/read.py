@@ -50,7 +50,8 @@ def read_table(
         set of :mod:`polymargin.datasets`.
     target : str or sequence of str, default=None
         The column to predict: a name, or a place counted from 1, or from the end if negative. Several columns as a sequence
-        or separated by commas, a range of places as ``"5:8"`` or ``"-6:"``. None: the column named target, class, label or
+        or separated by commas, a range of places as ``"5:8"`` or ``"-6:"``, or the path of Mulan's list of labels
+        (``labels.xml``). None: the column named target, class, label or
         y if there is just one, else the last. svmlight and npz files have their own labels.
     multilabel : bool, default=False
         Whether rows have several labels: several target columns of 0 and 1, one target column of labels separated by
@@ -98,7 +99,7 @@ def read_table(
     """
     if isinstance(path, str) and path.startswith("dataset:"):
         return _from_dataset(path.removeprefix("dataset:"), multilabel, layout)
-    source = open_source(path, format, max_bytes)
+    source, target = open_source(path, format, max_bytes), targets.listed_labels(target)
     if layout is not None:
         multilabel = layout.multilabel
     if source.format in ("svmlight", "npz"):

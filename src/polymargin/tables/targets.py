@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,26 @@ from polymargin.tables.table import TableError, shown, suggestion
 from polymargin.unpacking import Allowance
 
 _USUAL = ("target", "class", "label", "y")
+_LABEL = re.compile(r"""<label\s[^<>]*?\bname\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_LARGEST_LIST = 50_000_000  # bytes
 _RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
+
+
+def listed_labels(target: Any) -> Any:
+    """The names of a label list of Mulan (``<label name="..."/>``, one inside the other or not) in the place of its path."""
+    if not isinstance(target, str) or not target.lower().endswith(".xml"):
+        return target
+    path = Path(target)
+    if not path.is_file():
+        return target  # a column may be called so
+    if path.stat().st_size > _LARGEST_LIST:
+        raise TableError(target, f"a list of labels of more than {_LARGEST_LIST // 1_000_000} MB")
+    text = _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    names = [html.unescape(found[1] or found[2]) for found in _LABEL.finditer(text)]
+    if not names:
+        raise TableError(target, 'no <label name="..."> in the list of labels')
+    return names
 
 
 def resolve(source: str, names: Sequence[str], target: str | Sequence[str] | None, multilabel: bool) -> list[str]:

@@ -97,6 +97,11 @@ public:
         }
     }
 
+    // vector += step x_i
+    void add_to_dense(Size i, double step, double* vector) const {
+        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) vector[indices_[p]] += step * static_cast<double>(data_[p]);
+    }
+
     // out_k += |v_k|^2
     void add_squares(const double* V, double* out) const {
         for (Size j = 0; j < d_; ++j, V += stride_) {

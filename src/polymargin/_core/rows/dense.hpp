@@ -160,13 +160,16 @@ public:
                 v[j] += steps[k + 1] * static_cast<double>(x[j]);
             }
         }
-        for (; k < count; ++k) {
-            double* v = V + static_cast<Size>(classes[k]) * stride_;
-            const Pack step = spread(steps[k]);
-            Size j = 0;
-            for (; j + 4 <= d; j += 4) store(v + j, load(v + j) + step * load(x + j));
-            for (; j < d; ++j) v[j] += steps[k] * static_cast<double>(x[j]);
-        }
+        for (; k < count; ++k) add_to_dense(i, steps[k], V + static_cast<Size>(classes[k]) * stride_);
+    }
+
+    // vector += step x_i
+    void add_to_dense(Size i, double step, double* vector) const {
+        const T* x = row(i);
+        const Pack spread_step = spread(step);
+        Size j = 0;
+        for (; j + 4 <= d_; j += 4) store(vector + j, load(vector + j) + spread_step * load(x + j));
+        for (; j < d_; ++j) vector[j] += step * static_cast<double>(x[j]);
     }
 
     // out_k += |v_k|^2

@@ -40,6 +40,10 @@ double Rows::dot_dense(Size i, const double* vector) const {
     return std::visit([&](const auto& rows) { return rows.dot_dense(i, vector); }, stored_);
 }
 
+void Rows::add_to_dense(Size i, double step, double* vector) const {
+    std::visit([&](const auto& rows) { rows.add_to_dense(i, step, vector); }, stored_);
+}
+
 void Rows::prefetch_sparse(Size i) const {
     std::visit([&](const auto& rows) { rows.prefetch(i); }, stored_);
 }

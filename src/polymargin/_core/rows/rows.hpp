@@ -38,6 +38,7 @@ public:
 
     double squared_norm(Size i) const;
     double dot_dense(Size i, const double* vector) const;
+    void add_to_dense(Size i, double step, double* vector) const;  // vector += step x_i
     void prefetch(Size i) const {
         if (sparse_) return prefetch_sparse(i);
         prefetch_range(dense_ + i * row_bytes_, row_bytes_);

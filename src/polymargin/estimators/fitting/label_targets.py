@@ -51,15 +51,19 @@ def as_signed(Y: Any) -> sparse.csr_array:
 
 def pairs_of(table: sparse.csr_array, row_numbers: NDArray[np.intp] | None = None) -> Pairs:
     """The stored entries as pairs."""
-    return Pairs(
-        table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64), row_numbers
-    )
+    return Pairs(table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64), row_numbers)
 
 
 def one_hot(indices: NDArray[Any], n_classes: int) -> sparse.csr_array:
     """The label matrix of class indices."""
     n = len(indices)
     return sparse.csr_array((np.ones(n, dtype=np.int8), indices, np.arange(n + 1)), shape=(n, n_classes))
+
+
+def without_unknown(table: sparse.csr_array) -> sparse.csr_array:
+    """The table with -1 in the place of every 0."""
+    signs = np.where(table.toarray() > 0, 1, -1).astype(np.int8)
+    return sparse.csr_array(signs)
 
 
 def members(table: sparse.csr_array, weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from polymargin.calibration import Outcomes, fit_scaling, rows_wanted
 from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.estimators.probabilities import CALIBRATION
-from polymargin.folds import NEVER
+from polymargin.folds import NEVER, Folds
 
 if TYPE_CHECKING:
     from polymargin.estimators.base import MarginClassifier
@@ -94,19 +94,33 @@ class FoldFits:
 
 def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
-    n_folds = FEW if fits.problem.n_rows < 2 * SMALL else MANY
     enough = rows_wanted(fits.problem.n_classes) if fits.kernel is None else ENOUGH_KERNEL
-    folds = outcomes.folds(n_folds, seed)
+    folds = outcomes.folds(_n_folds(fits), seed)
     _check_folds(folds)
+    scores, seen = scores_left_out(fits, folds, enough)
+    return scaled(scores[seen], outcomes.part(seen), seed)
+
+
+def _n_folds(fits: FoldFits) -> int:
+    return FEW if fits.problem.n_rows < 2 * SMALL else MANY
+
+
+def scores_left_out(fits: FoldFits, folds: Folds, enough: int) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores of rows by machines that have not seen them, fold by fold until there are enough; and which rows these are."""
     scores, seen = np.zeros((len(folds), fits.problem.n_classes)), np.zeros(len(folds), dtype=bool)
-    for fold in range(n_folds):
+    for fold in range(int(folds.max(initial=NEVER)) + 1):
         left_out = folds == fold
         if left_out.any():
             scores[left_out], interrupted = fits.scores(left_out)
             seen |= left_out
             if interrupted or seen.sum() >= enough:
                 break
-    scaling = fit_scaling(scores[seen], outcomes.part(seen), seed)
+    return scores, seen
+
+
+def scaled(scores: Array, outcomes: Outcomes, seed: int) -> dict[str, Any]:
+    """Attributes of the scaling of such scores."""
+    scaling = fit_scaling(scores, outcomes, seed)
     found = (1.0 / scaling.slope, scaling.biases, scaling.mixing, scaling.lapse)
     return dict(zip(CALIBRATION, found, strict=True))
 

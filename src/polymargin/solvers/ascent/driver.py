@@ -17,6 +17,7 @@ from polymargin._core import native
 from polymargin.certificate import Ledger
 from polymargin.label_problem import LabelProblem
 from polymargin.problem import Problem
+from polymargin.set_problem import SetProblem
 from polymargin.solvers.ascent.moves import FixedPoint, Move
 from polymargin.solvers.types import Machine
 
@@ -24,7 +25,7 @@ Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
 
-Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop)
+Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop, native.RankingLoop)
 
 
 class Rhythm(NamedTuple):
@@ -40,7 +41,7 @@ class Rhythm(NamedTuple):
 class Proof:
     """What an ascent proves when it is looked at; keeps the best machine."""
 
-    problem: Problem | LabelProblem
+    problem: Problem | LabelProblem | SetProblem
     best: Machine | None = None
 
     def values(self, tol: float) -> tuple[float, float]:

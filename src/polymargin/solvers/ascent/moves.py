@@ -73,7 +73,14 @@ class FixedPoint:
 class FreeIntercept(Move):
     """The proximal-point iteration on b: the centre of ``(rho/2) |b - centre|^2`` moves to b."""
 
-    def __init__(self, loop: LoopOfRows, means: Array, mean_square: float, scale: float = 1.0, least: float = 0.0):
+    def __init__(
+        self,
+        loop: LoopOfRows | native.RankingLoop,
+        means: Array,
+        mean_square: float,
+        scale: float = 1.0,
+        least: float = 0.0,
+    ):
         """With the rows' means and mean squared distance from them (``centre_and_spread``).
 
         A constant 1/rho of a part of that, times the `scale` of the class vectors, keeps the row sub-problems well

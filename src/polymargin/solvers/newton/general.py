@@ -40,12 +40,11 @@ _GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round 
 _LARGEST, _LARGEST_SQUARED = 1e9, 1e4  # sigma, in first ones; squares of duals need no more
 _KAPPA = 1e3  # of the offsets' proximal term, in first sigmas times all costs; grows with sigma
 _STEPS = 60  # of one round
-_EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals have moved or the gap asked for
+_EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals moved or the gap asked for
 _ARMIJO, _SHORTEST = 1e-4, 1e-9
 _PATIENCE = 12  # rounds that do not halve the gap
 _DENSE = 1500  # unknowns of a dense system (cost_model.py asks for no more)
 _CG_STEPS, _CG_TOL = 200, 1e-3
-_FIRST_LOOKS = 1e-2  # relative gap above which tolerances of rounds are loose
 
 
 def general_newton(problem: Problem, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:

@@ -106,7 +106,7 @@ class WholePenalty(SmoothPart):
         return np.asarray(self.penalty.model(W, 0.0).product(V))
 
     def add_to(self, H: Array, W: Array, basis: Array | None) -> None:
-        c, (q, r, _, _) = W.shape[1], H.shape
+        c, r = W.shape[1], H.shape[1]
         full = np.zeros((c * r, c * r))
         self.penalty.model(W, 0.0).add_to(full, r)
         blocks = full.reshape(c, r, c, r)

@@ -36,12 +36,12 @@ class LabelSystem:
             X = self._span.rows
         n, d = X.shape
         self.c, self.order = problem.n_classes, d + 1
-        self._rows = np.column_stack([X, np.ones(n)])
+        self._rows = np.column_stack([X, np.full(n, float(problem.fit_intercept))])
         self._pair_rows, self._labels = problem.pair_rows, problem.y.labels
         self._by_class = [np.flatnonzero(self._labels == k) for k in range(self.c)]
         coupling = problem.coupling
         soft = np.isfinite(coupling.across)
-        self._own = np.append(np.full(d, coupling.own), 0.0)
+        self._own = np.append(np.full(d, coupling.own), 0.0 if problem.fit_intercept else 1.0)  # b stays 0 then
         gamma = problem.gamma_b
         # (gain S + rest) y = gain sum_k A_k^-1 r_k with gain / rest = coupled
         self._gain = np.append(np.full(d, coupling.across if soft else 1.0), 1.0 if gamma is None else 2.0 * gamma)
