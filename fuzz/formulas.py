@@ -234,7 +234,39 @@ def mean_of_closest(k: int) -> Any:
     return loss
 
 
+_WITH_OWN_MARGIN = ("margin_regression", "total_max", "total_sum", "one_vs_rest")
+_LARGEST_COUNTS = ("crammer_singer", "absolute_max", "total_max")
+
+
+def _violations(loss: str, S: Array, y: Array) -> Array:
+    """Of the margins that the loss has; -inf where it has none."""
+    if loss in ("crammer_singer", "weston_watkins"):
+        return _slacks(S, y)
+    rows = np.arange(len(y))
+    found = np.full_like(S, -np.inf) if loss == "margin_regression" else 1.0 + S
+    found[rows, y] = 1.0 - S[rows, y] if loss in _WITH_OWN_MARGIN else -np.inf
+    return found
+
+
+def of_the_family(est: Any) -> Any:
+    if est.loss == "top_k":
+        return mean_of_closest(est.k)
+
+    def loss(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
+        found = _violations(est.loss, S, y)
+        change = np.where(found > -2.0 * off, 2.0 * off, 0.0)
+        found = np.maximum(found, 0.0)
+        if est.squared:
+            found, change = found**2, (2.0 * found + change) * change
+        if est.loss in _LARGEST_COUNTS:
+            return found.max(axis=1), change.max(axis=1)
+        return found.sum(axis=1), change.sum(axis=1)
+
+    return loss
+
+
 LOSSES = {
+    "MarginSVC": of_the_family,
     "CrammerSingerSVC": lambda est: hinge_of_closest,
     "WestonWatkinsSVC": lambda est: sum_of_hinges,
     "LpNormSVC": lambda est: {"hinge": hinge_of_closest, "squared_hinge": squared_hinge_of_closest}[est.loss],
@@ -355,7 +387,25 @@ def _of_cosines(est: Any, m: Machine, floor: float) -> tuple[float, float]:
     return float(t.var() - t.mean()), float(moved.mean()) * (1.0 + np.pi) + STEPS * EPS
 
 
+def of_a_name(est: Any, m: Machine) -> Valued:
+    """Penalties of the family: 1/2 |W|^2, coupled, or with a norm beside it (of linear machines)."""
+    half = half_squared_norm(est, m)
+    if est.penalty == "coupled":
+        together = m.A.sum(axis=1, keepdims=True)
+        common, off = 0.5 * float(m.squares(together)[0]), 0.5 * float(m.square_rounding(together)[0])
+        alpha = 0.5 if est.alpha is None else est.alpha
+        value = (1.0 - alpha) * half.low + alpha * common
+        return Valued(value, value, (1.0 - alpha) * half.rounding + abs(alpha) * off)
+    l1, beside = 0.1 if est.l1 is None else est.l1, 0.0
+    if est.penalty == "elastic_net":
+        beside = l1 * float(np.abs(m.A).sum())
+    if est.penalty == "group":
+        beside = l1 * float(np.sqrt(np.square(m.A).sum(axis=1)).sum())
+    return Valued(half.low + beside, half.low + beside, half.rounding + STEPS * EPS * beside)
+
+
 PENALTIES = {
+    "MarginSVC": of_a_name,
     "CrammerSingerSVC": half_squared_norm,
     "WestonWatkinsSVC": half_squared_norm,
     "LpNormSVC": block_norm,

@@ -338,7 +338,13 @@ def _allowed_offsets(est: Any, b: Any) -> Any:
     """Offsets the machine may have: none without an intercept, of sum zero with hard biases."""
     if not est.fit_intercept:
         return np.zeros_like(b)
-    return b - b.mean() if getattr(est, "biases", "") == "hard" else b
+    return b - b.mean() if getattr(est, "biases", "") == "hard" or _adds_to_zero(est) else b
+
+
+def _adds_to_zero(est: Any) -> bool:
+    """Whether class vectors must add up to zero."""
+    free = ("crammer_singer", "weston_watkins", "top_k", "one_vs_rest")
+    return getattr(est, "weights", "") == "hard" or (type(est).__name__ == "MarginSVC" and est.loss not in free)
 
 
 def _constant_machines(trial: Trial) -> Iterator[tuple[str, formulas.Valued]]:
@@ -365,7 +371,7 @@ def _near_machines(trial: Trial) -> Iterator[tuple[str, formulas.Valued]]:
         yield f"its own vectors times {factor}", _value(trial, factor * A, factor * b)
     for size in (1e-6, 1e-3, 0.1):
         shaken = A * (1.0 + size * rng.standard_normal(A.shape[1]))
-        if getattr(trial.est, "weights", "") == "hard":
+        if _adds_to_zero(trial.est):
             shaken = shaken - shaken.mean(axis=1, keepdims=True)
         moved = _allowed_offsets(trial.est, b + size * rng.standard_normal(len(b)))
         yield f"its own vectors shaken by {size:g}", _value(trial, shaken, moved)
@@ -388,7 +394,7 @@ def _rival_machines(trial: Trial) -> Iterator[tuple[str, formulas.Valued]]:
         W, b = np.asarray(rival.coef_).T, np.ravel(rival.intercept_) * np.ones(rival.coef_.shape[0])
         if W.shape[1] == 1:
             W, b = np.column_stack([-0.5 * W, 0.5 * W]), np.append(-0.5 * b, 0.5 * b)
-        if getattr(est, "weights", "") == "hard":
+        if _adds_to_zero(est):
             W = W - W.mean(axis=1, keepdims=True)
         yield name, _value(trial, W, _allowed_offsets(est, b))
 

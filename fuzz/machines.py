@@ -26,6 +26,7 @@ MACHINES = (
     "OneVsNoneSVC",
     "TopKSVC",
     "MultiLabelSVC",
+    "MarginSVC",
 )
 STORAGES = ("C", "F", "csr", "csc", "csr_unsorted", "csr_duplicates", "strided")
 SHAPES = (
@@ -277,7 +278,22 @@ def _of_top_k(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     return {"k": int(rng.choice([k for k in (1, 2, 3, data["c"]) if k <= data["c"]]))}
 
 
+def _of_family(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
+    losses = ["weston_watkins", "crammer_singer", "lee_lin_wahba", "margin_regression", "absolute_max", "total_max"]
+    own: Recipe = {"loss": _pick(rng, [*losses, "total_sum", "one_vs_rest", "top_k"], 0.1)}
+    if own["loss"] == "top_k":
+        own["k"] = 2
+    elif _chance(rng, 0.3):
+        own["squared"] = True
+    penalties = ["l2", "coupled"] + ([] if "kernel" in params else ["elastic_net", "group"])
+    own["penalty"] = _pick(rng, penalties, 0.5)
+    if own["penalty"] in ("elastic_net", "group"):
+        own["l1"] = _power(rng, 2.0)
+    return own
+
+
 _OWN = {
+    "MarginSVC": _of_family,
     "CrammerSingerSVC": lambda rng, params, data: {},
     "WestonWatkinsSVC": lambda rng, params, data: {},
     "LpNormSVC": _of_lp_norm,

@@ -76,6 +76,7 @@ class Machine(NamedTuple):
 
 MACHINES = {
     "CrammerSingerSVC": Machine(crammer_singer_loss, half_squared_norm),
+    "MarginSVC": Machine(crammer_singer_loss, half_squared_norm),
     "LpNormSVC": Machine(crammer_singer_loss, lambda vectors: block_norm(vectors.T, 1.5)),
     "WestonWatkinsSVC": Machine(weston_watkins_loss, half_squared_norm),
     "OneVsNoneSVC": Machine(own_class_loss, coupled_norm),
@@ -279,6 +280,7 @@ def m3(X: Any, y: ArrayLike, C: float, sample_weight: ArrayLike | None = None, f
 
 REFERENCES: dict[str, Callable[..., float]] = {
     "CrammerSingerSVC": crammer_singer,
+    "MarginSVC": crammer_singer,
     "LpNormSVC": lp_norm,
     "WestonWatkinsSVC": weston_watkins,
     "OneVsNoneSVC": one_vs_none,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TopKSVC,
         WestonWatkinsSVC,
     )
+    from polymargin.estimators.family import machines
     from polymargin.export import to_json, to_onnx
     from polymargin.paths import PathCV, regularization_path
     from polymargin.persistence import load, save
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "compare_machines",
     "load",
+    "machines",
     "regularization_path",
     "save",
     "to_json",
@@ -57,6 +59,7 @@ _HOMES = {
     "RejectOption": "rejection",
     "compare_machines": "comparison",
     "load": "persistence",
+    "machines": "estimators.family",
     "regularization_path": "paths",
     "save": "persistence",
     "to_json": "export",

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from polymargin import validation
 from polymargin.calibration import measures
+from polymargin.calibration.costs import cost_matrix
 
 Flags = NDArray[np.bool_]
 
@@ -75,6 +76,39 @@ class Entries(NamedTuple):
     right: Flags  # members that were predicted
     extra: Flags  # predicted, but known not to be members
     lost: Flags  # members that were not predicted
+
+
+def expected_cost(y_true: Any, y_pred: Any, cost: Any, *, labels: Any = None, sample_weight: Any = None) -> float:
+    """The mean cost of predictions, by a matrix of costs.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of shape (n_samples,)
+    cost : array or DataFrame of shape (n_classes, n_classes)
+        What it costs to predict the column where the row is true, in the order of `labels`, or named by a data frame.
+    labels : array of shape (n_classes,), default=None
+        All classes; None is those that occur in `y_true` or `y_pred`, sorted.
+    sample_weight : array of shape (n_samples,), default=None
+
+    Examples
+    --------
+    >>> from polymargin.metrics import expected_cost
+    >>> expected_cost(["ill", "ill", "well"], ["ill", "well", "ill"], [[0, 10], [1, 0]])  # to miss the ill costs 10
+    3.6666666666666665
+    """
+    truth, found = np.asarray(y_true), np.asarray(y_pred)
+    if truth.shape != found.shape or truth.ndim != 1:
+        raise ValueError(f"y_true and y_pred must be one label a row; their shapes are {truth.shape} and {found.shape}.")
+    classes = np.unique(np.concatenate([truth, found])) if labels is None else np.asarray(labels)
+    order = np.argsort(classes, kind="stable")
+    places = []
+    for name, values in (("y_true", truth), ("y_pred", found)):
+        unknown = np.setdiff1d(values, classes)
+        if len(unknown):
+            raise ValueError(f"{name} has the label {unknown.tolist()[0]!r}, which is not among labels.")
+        places.append(order[np.searchsorted(classes, values, sorter=order)])
+    weight = validation.sample_weights(sample_weight, len(truth))
+    return float(np.average(cost_matrix(cost, classes)[tuple(places)], weights=weight))
 
 
 def known_label_score(

@@ -24,6 +24,7 @@ from scipy import sparse
 from polymargin.duals import SparseDuals, sparse_duals
 from polymargin.losses import ScoreLoss
 from polymargin.losses.domain import RowDomains
+from polymargin.losses.margins import TO_RIVALS
 from polymargin.penalties import Penalty
 from polymargin.validation import largest_entry
 
@@ -186,6 +187,18 @@ class Problem(Objective):
         return 2.0 * (self.n_classes - 1)
 
     @property
+    def to_rivals(self) -> bool:
+        """Whether the loss is of margins to rivals: rows have no dual of their own class."""
+        return self.loss.domain is None or self.loss.domain.margins.relative
+
+    def takes(self, duals: SparseDuals) -> bool:
+        """Whether these duals belong to margins of these rows; if not, they are those of other data."""
+        own = duals.classes == self.y[duals.rows]
+        margins = TO_RIVALS if self.loss.domain is None else self.loss.domain.margins
+        strange = (own & (not margins.own)) | (~own & (not margins.rivals)) | (duals.classes >= self.n_classes)
+        return not strange.any()
+
+    @property
     def row_domains(self) -> RowDomains:
         """Where the duals of the rows may lie."""
         if self.loss.domain is None:
@@ -211,8 +224,7 @@ class Problem(Objective):
         tau, own = np.zeros((len(support), self.n_classes + 1)), (np.arange(len(support)), self.y[support])
         rows = np.repeat(np.arange(len(support)), np.diff(duals.starts)[support])
         tau[rows, duals.classes] = -duals.values
-        relative = self.loss.domain is None or self.loss.domain.margins.relative
-        tau[own] = -tau.sum(axis=1) if relative else -tau[own]
+        tau[own] = -tau.sum(axis=1) if self.to_rivals else -tau[own]
         return support, tau[:, : self.n_classes]
 
     def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
@@ -240,5 +252,5 @@ class Problem(Objective):
 
     def trivial_value(self) -> float:
         """F of the machine that gives all classes the same score."""
-        zeros = np.zeros((1, self.n_classes))
-        return float(self.cost.sum() * self.loss.value(zeros, np.zeros(1, dtype=np.int32))[0])
+        c = self.n_classes
+        return float(np.bincount(self.y, self.cost, c) @ self.loss.value(np.zeros((c, c)), np.arange(c)))

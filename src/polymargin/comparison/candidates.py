@@ -73,6 +73,8 @@ def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> li
     found = []
     for name, machine in machines().items():
         estimator = machine(random_state=random_state)
+        if not machine._is_compared:
+            continue
         if multilabel and not get_tags(estimator).classifier_tags.multi_label:
             continue
         if multilabel and "threshold" in estimator.get_params():

@@ -148,6 +148,7 @@ class MarginClassifier(
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
     _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
+    _is_compared = True  # whether comparisons try it
     _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 
     # ---- what a machine is ------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ class MarginClassifier(
         if len(last.cost) != problem.n_rows or len(last.b) != problem.n_classes:
             return None
         duals = last.duals
-        if (duals.classes == problem.y[duals.rows]).any() or duals.classes.max(initial=0) >= problem.n_classes:
+        if not problem.takes(duals):
             return None
         scaled = duals._replace(values=duals.values * (problem.cost / last.cost)[duals.rows])
         # where ascent crawled it would crawl again, unless the costs have fallen

@@ -20,6 +20,11 @@ from polymargin.penalties import (
 
 Check = Callable[[str, Any], None]
 
+SEES_DIFFERENCES = (
+    "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that loss is of the "
+    "scores themselves; use loss='total_sum', whose class vectors add up to zero."
+)
+
 
 class Kind(NamedTuple):
     """A loss or penalty: how it is made, and its own parameters with their defaults."""
@@ -98,3 +103,38 @@ def made(kind: Kind | None, choice: Any, given: dict[str, Any], **more: Any) -> 
 def penalty_for(loss: ScoreLoss, penalty: Penalty) -> Penalty:
     """The penalty under the constraint that the loss brings."""
     return AtSumZero(penalty) if loss.sums_to_zero else penalty
+
+
+class Product(NamedTuple):
+    """A loss with a penalty: who solves it, or why it is refused."""
+
+    loss: str
+    penalty: str
+    method: str  # "" if it is refused
+    refused: str = ""
+
+
+def machines() -> tuple[Product, ...]:
+    """All products of `MarginSVC`, squared or not: by which method each is solved to a certified gap, or why not.
+
+    Examples
+    --------
+    >>> import polymargin
+    >>> table = polymargin.machines()
+    >>> {product.method for product in table if product.penalty == "l2"}
+    {'dual ascent'}
+    >>> [product.loss for product in table if product.refused]
+    ['one_vs_rest']
+    """
+    return tuple(_product(loss, penalty) for loss in LOSS_KINDS for penalty in PENALTY_KINDS)
+
+
+def _product(loss: str, penalty: str) -> Product:
+    if loss == "one_vs_rest" and penalty == "pairwise":
+        return Product(loss, penalty, "", SEES_DIFFERENCES)
+    to_rivals = not LOSS_KINDS[loss].make().sums_to_zero and loss != "one_vs_rest"
+    if penalty in ("l2", "coupled") or (penalty == "lp" and to_rivals):
+        return Product(loss, penalty, "dual ascent")
+    if penalty == "pairwise" and loss == "weston_watkins":
+        return Product(loss, penalty, "dual ascent with weights of pairs")
+    return Product(loss, penalty, "Newton's method on the unknowns")

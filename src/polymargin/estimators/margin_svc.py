@@ -41,8 +41,8 @@ class MarginSVC(MarginClassifier):
         Margins to rivals, ``m_l = s_y - s_l``: "crammer_singer" (the largest of ``[1 - m_l]_+``), "weston_watkins" (their
         sum), "top_k" and "top_k_sum" (the mean of the k largest; alpha and beta form). Scores themselves, with class vectors
         and offsets that add up to zero: "lee_lin_wahba" (the sum of the rivals' ``[1 + s_l]_+``), "absolute_max" (the
-        largest of them), "margin_regression" (``[1 - s_y]_+``), "total_max" and "total_sum" (of both), "reinforced" (a mean of both
-        kinds). "one_vs_rest" is the same as "total_sum" without the constraint.
+        largest of them), "margin_regression" (``[1 - s_y]_+``), "total_max" and "total_sum" (of both), "reinforced" (a mean
+        of both kinds). "one_vs_rest" is the same as "total_sum" without the constraint.
     penalty : str or Penalty, default="l2"
         "l2" (``1/2 |W|^2``), "lp" (a block norm of the class vectors), "pairwise" (powers of their distances, M3), "coupled"
         (their sum has a weight of its own), "elastic_net" (``1/2 |W|^2 + l1 |W|_1``: entries that are zero), "group"
@@ -97,6 +97,8 @@ class MarginSVC(MarginClassifier):
     array([False, False,  True,  True])
     """
 
+    _is_compared = False  # its products have names of their own
+
     def __init__(
         self,
         C: float = 1.0,
@@ -148,10 +150,7 @@ class MarginSVC(MarginClassifier):
                 "features are not those of X; use penalty='l2' or kernel='linear'."
             )
         if self.penalty == "pairwise" and made.key == "one_vs_rest":
-            raise ValueError(
-                "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that "
-                "loss is of the scores themselves; use loss='total_sum', whose class vectors add up to zero."
-            )
+            raise ValueError(family.SEES_DIFFERENCES)
 
     def _kinds(self) -> tuple[family.Kind | None, family.Kind | None]:
         return (

@@ -56,11 +56,10 @@ def solve_convex(
 ) -> Solution:
     """Solves `problem` to ``ledger.tol``, by the methods that its loss and penalty offer."""
     settings, loss, penalty = Settings(max_iter, seed, n_threads), problem.loss, problem.penalty
-    to_rivals = loss.domain is None or loss.domain.margins.relative
     quadratic = penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None
     if quadratic and loss.row_problem is not None:
         return _quadratic(problem, ledger, settings, start)
-    if penalty.class_scales is not None and loss.row_problem is not None and to_rivals:
+    if penalty.class_scales is not None and loss.row_problem is not None and problem.to_rivals:
         return _with_class_scales(problem, ledger, settings, start)
     if start is not None and not start.W.size:  # it has duals only, and these methods start from class vectors
         start = None
