@@ -234,17 +234,18 @@ def mean_of_closest(k: int) -> Any:
     return loss
 
 
-_WITH_OWN_MARGIN = ("margin_regression", "total_max", "total_sum", "one_vs_rest")
+_WITH_OWN_MARGIN = ("margin_regression", "total_max", "total_sum", "reinforced", "one_vs_rest")
 _LARGEST_COUNTS = ("crammer_singer", "absolute_max", "total_max")
 
 
-def _violations(loss: str, S: Array, y: Array) -> Array:
+def _violations(est: Any, S: Array, y: Array) -> Array:
     """Of the margins that the loss has; -inf where it has none."""
+    loss, rows = est.loss, np.arange(len(y))
     if loss in ("crammer_singer", "weston_watkins"):
-        return _slacks(S, y)
-    rows = np.arange(len(y))
+        return _slacks(S, y) + (0.0 if est.label_cost is None else np.asarray(est.label_cost)[y] - 1.0)
     found = np.full_like(S, -np.inf) if loss == "margin_regression" else 1.0 + S
-    found[rows, y] = 1.0 - S[rows, y] if loss in _WITH_OWN_MARGIN else -np.inf
+    wanted = S.shape[1] - 1.0 if loss == "reinforced" else 1.0
+    found[rows, y] = wanted - S[rows, y] if loss in _WITH_OWN_MARGIN else -np.inf
     return found
 
 
@@ -253,13 +254,17 @@ def of_the_family(est: Any) -> Any:
         return mean_of_closest(est.k)
 
     def loss(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-        found = _violations(est.loss, S, y)
+        found = _violations(est, S, y)
         change = np.where(found > -2.0 * off, 2.0 * off, 0.0)
         found = np.maximum(found, 0.0)
         if est.squared:
             found, change = found**2, (2.0 * found + change) * change
         if est.loss in _LARGEST_COUNTS:
             return found.max(axis=1), change.max(axis=1)
+        if est.loss == "reinforced":
+            share = 0.5 if est.own_share is None else est.own_share
+            weights = np.where(np.arange(S.shape[1]) == y[:, None], share, 1.0 - share)
+            found, change = weights * found, weights * change
         return found.sum(axis=1), change.sum(axis=1)
 
     return loss
@@ -286,7 +291,7 @@ def half_squared_norm(est: Any, m: Machine) -> Valued:
 
 
 def block_norm(est: Any, m: Machine) -> Valued:
-    p, squares, off = float(est.p_), m.squares(m.A), m.square_rounding(m.A)
+    p, squares, off = float(getattr(est, "p_", est.p)), m.squares(m.A), m.square_rounding(m.A)
 
     def half(s: Array) -> float:
         largest = float(s.max())
@@ -303,7 +308,7 @@ def _pair_columns(m: Machine) -> Array:
 
 def pairwise_distances(est: Any, m: Machine) -> Valued:
     D, p = _pair_columns(m), float(est.p)
-    if est.norm == "l1":
+    if getattr(est, "norm", "l2") == "l1":
         lengths = np.abs(D).sum(axis=0)
         longest = lengths * (1.0 + STEPS * EPS)
     else:
@@ -388,7 +393,11 @@ def _of_cosines(est: Any, m: Machine, floor: float) -> tuple[float, float]:
 
 
 def of_a_name(est: Any, m: Machine) -> Valued:
-    """Penalties of the family: 1/2 |W|^2, coupled, or with a norm beside it (of linear machines)."""
+    """Penalties of the family: of the named machines, coupled, or with a norm beside it (of linear machines)."""
+    if est.penalty == "lp":
+        return block_norm(est, m)
+    if est.penalty == "pairwise":
+        return pairwise_distances(est, m)
     half = half_squared_norm(est, m)
     if est.penalty == "coupled":
         together = m.A.sum(axis=1, keepdims=True)

@@ -279,17 +279,35 @@ def _of_top_k(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
 
 
 def _of_family(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
-    losses = ["weston_watkins", "crammer_singer", "lee_lin_wahba", "margin_regression", "absolute_max", "total_max"]
-    own: Recipe = {"loss": _pick(rng, [*losses, "total_sum", "one_vs_rest", "top_k"], 0.1)}
-    if own["loss"] == "top_k":
+    absolute = ["lee_lin_wahba", "margin_regression", "absolute_max", "total_max", "total_sum", "reinforced", "one_vs_rest"]
+    own: Recipe = {"loss": _pick(rng, ["weston_watkins", "crammer_singer", *absolute, "top_k"], 0.1)}
+    loss, c = own["loss"], data["c"]
+    if loss == "top_k":
         own["k"] = 2
     elif _chance(rng, 0.3):
         own["squared"] = True
-    penalties = ["l2", "coupled"] + ([] if "kernel" in params else ["elastic_net", "group"])
-    own["penalty"] = _pick(rng, penalties, 0.5)
-    if own["penalty"] in ("elastic_net", "group"):
-        own["l1"] = _power(rng, 2.0)
+    if loss == "reinforced" and _chance(rng, 0.5):
+        own["own_share"] = float(rng.choice([0.0, 0.2, 1.0]))
+    if loss in ("weston_watkins", "crammer_singer") and c <= 6 and _chance(rng, 0.4):
+        own["label_cost"] = [[0.0 if k == at else _cost(rng, k) for at in range(c)] for k in range(c)]
+    penalties = ["l2", "coupled", "lp"] + ([] if "kernel" in params else ["elastic_net", "group"])
+    own["penalty"] = _pick(rng, penalties + ([] if loss == "one_vs_rest" else ["pairwise"]), 0.4)
+    own |= _of_penalty(rng, own["penalty"])
     return own
+
+
+def _cost(rng: Chooser, k: int) -> float:
+    return float(rng.choice([0.0, 0.1, 1.0, 3.0])) + (k == 0)
+
+
+def _of_penalty(rng: Chooser, penalty: str) -> Recipe:
+    if penalty in ("elastic_net", "group"):
+        return {"l1": _power(rng, 2.0)}
+    if penalty == "coupled":
+        return {"alpha": float(rng.choice([0.0, 0.5, 0.9]))}
+    if penalty == "lp":
+        return {"p": float(rng.choice([1.1, 1.5, 2.0]))}
+    return {"p": float(rng.choice([2.0, 4.0])), "epsilon": float(rng.choice([1e-6, 1e-2]))} if penalty == "pairwise" else {}
 
 
 _OWN = {

@@ -30,11 +30,11 @@ def _in_cvxpy(name: str, W: Any, b: Any) -> Any:
     import cvxpy as cp
 
     half, c = 0.5 * cp.sum_squares(W), W.shape[1]
-    pairs = [(k, l) for k in range(c) for l in range(k)]
+    pairs = [(k, other) for k in range(c) for other in range(k)]
     return {
         "l2": lambda: half,
         "lp": lambda: 0.5 * cp.square(cp.pnorm(cp.norm(W, 2, axis=0), 1.5)),
-        "pairwise": lambda: sum(cp.power(cp.norm(W[:, k] - W[:, l]), 4) for k, l in pairs)
+        "pairwise": lambda: sum(cp.power(cp.norm(W[:, k] - W[:, m]), 4) for k, m in pairs)
         + 1e-3 * (cp.sum_squares(W) + cp.sum_squares(b)),
         "coupled": lambda: 0.6 * half + 0.2 * cp.sum_squares(cp.sum(W, axis=1)),
         "elastic_net": lambda: half + 0.5 * cp.sum(cp.abs(W)),

@@ -268,12 +268,12 @@ class LabelProblem(Objective):
         return float(values.max())
 
     def signed_duals(self, duals: SparseDuals) -> tuple[NDArray[np.intp], Array]:
-        """Rows with a non-zero dual and the coefficients on them that make W: ``W = X[support]' A``."""
+        """Rows with a non-zero dual and ``a_ik t_ik`` on them: R says how they mix into class vectors."""
         used = duals.values != 0.0
         support = np.unique(self.pair_rows[used])
         tau = np.zeros((len(support), self.n_classes))
         tau[np.searchsorted(support, self.pair_rows[used]), self.y.labels[used]] = (duals.values * self.y.signs)[used]
-        return support, self.penalty.minimizer(tau)
+        return support, tau
 
     def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
         return np.unique(self.pair_rows[duals.values > NO_DUAL * self.cost])

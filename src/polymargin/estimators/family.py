@@ -132,8 +132,7 @@ def machines() -> tuple[Product, ...]:
 def _product(loss: str, penalty: str) -> Product:
     if loss == "one_vs_rest" and penalty == "pairwise":
         return Product(loss, penalty, "", SEES_DIFFERENCES)
-    to_rivals = not LOSS_KINDS[loss].make().sums_to_zero and loss != "one_vs_rest"
-    if penalty in ("l2", "coupled") or (penalty == "lp" and to_rivals):
+    if penalty in ("l2", "coupled") or (penalty == "lp" and not LOSS_KINDS[loss].make().sums_to_zero):
         return Product(loss, penalty, "dual ascent")
     if penalty == "pairwise" and loss == "weston_watkins":
         return Product(loss, penalty, "dual ascent with weights of pairs")

@@ -77,7 +77,7 @@ class MarginSVC(MarginClassifier):
     Notes
     -----
     A parameter that neither the loss nor the penalty has is refused, not ignored. Dual ascent solves every loss with "l2"
-    and "coupled", and losses of margins to rivals with "lp"; Newton's method with multipliers solves all other products, and
+    and "coupled", and those without a constraint with "lp"; Newton's method with multipliers solves all other products, and
     ends what ascent does not. It is made for moderate numbers of features times classes.
 
     References
@@ -90,11 +90,11 @@ class MarginSVC(MarginClassifier):
     >>> from sklearn.preprocessing import scale
     >>> from polymargin import MarginSVC
     >>> X, y = load_iris(return_X_y=True)
-    >>> machine = MarginSVC(loss="weston_watkins", penalty="group", l1=3.0).fit(scale(X), y)
+    >>> machine = MarginSVC(loss="weston_watkins", penalty="group", l1=10.0).fit(scale(X), y)
     >>> machine.certificate_.status
     'optimal'
     >>> (machine.class_vectors_ != 0).any(axis=0)  # which features take part
-    array([False, False,  True,  True])
+    array([False,  True,  True,  True])
     """
 
     _is_compared = False  # its products have names of their own

@@ -59,7 +59,7 @@ def solve_convex(
     quadratic = penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None
     if quadratic and loss.row_problem is not None:
         return _quadratic(problem, ledger, settings, start)
-    if penalty.class_scales is not None and loss.row_problem is not None and problem.to_rivals:
+    if penalty.class_scales is not None and loss.row_problem is not None:
         return _with_class_scales(problem, ledger, settings, start)
     if start is not None and not start.W.size:  # it has duals only, and these methods start from class vectors
         start = None

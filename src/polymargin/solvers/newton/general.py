@@ -280,6 +280,15 @@ class _General(MultiplierMethod[_Point, Array]):
         squares[: self._design.r] += self._R.curvature + (0.0 if self._kink is None else self._sigma_W)
         return squares if self._basis is None else np.maximum(squares @ np.square(self._basis), 1e-300)
 
+    def _with_zeros(self, W: Array, Z: Array) -> tuple[Array, Array]:
+        """The class vectors that the duals make, some entries of which are 0, and W with the same zeros."""
+        made = self.problem.penalty.minimizer(Z)
+        W = np.where(made != 0.0, W, 0.0)
+        if self._basis is not None:
+            count = np.maximum((made != 0.0).sum(axis=1, keepdims=True), 1)
+            W = np.where(made != 0.0, W - W.sum(axis=1, keepdims=True) / count, 0.0)
+        return made, W
+
     # -- what it proves ---------------------------------------------------------------------------------------------
 
     def _certify(self) -> None:
@@ -293,13 +302,11 @@ class _General(MultiplierMethod[_Point, Array]):
         T = self._margins.derivative(A, y)
         Z = -np.asarray(problem.X.T @ T, dtype=np.float64)
         linear = float((self._targets[y] * A).sum()) - self._squares(A)
-        machines = [self._design.machine(self._V)]
-        if self._kink is not None:  # entries that are 0 are so exactly
-            machines.append((problem.penalty.minimizer(Z), machines[0][1]))
-        for W, b in machines:
-            primal = problem.primal(W, b)
+        W, b = self._design.machine(self._V)
+        for vectors in (W,) if self._kink is None else self._with_zeros(W, Z):
+            primal = problem.primal(vectors, b)
             if primal <= self._best.primal or not np.isfinite(self._best.primal):
-                self._best = Machine(W, b, primal)
+                self._best = Machine(vectors, b, primal)
         dual = linear - self._R.conjugate(Z, self._V[: self._design.r])
         if problem.fit_intercept:
             dual -= problem.penalty.offset_conjugate(T.sum(axis=0), float(problem.cost.sum()))
