@@ -80,7 +80,7 @@ def seeds_of(pool: int) -> range:
 
 @pytest.mark.parametrize("name, loss, penalty", PRODUCTS)
 def test_every_product_is_optimal(name: str, loss: Any, penalty: str, request: pytest.FixtureRequest) -> None:
-    """One random problem each; twenty with ``--pool all``. Cones of many classes and kinks take ten times the time: coarser."""
+    """One random problem each; twenty with ``--pool all``. Cones with kinks take ten times the time: coarser."""
     slow = isinstance(loss, TopKHinge) and loss.k >= 3 and penalty in ("elastic_net", "group", "pairwise")
     tol = 1e-4 if slow else 1e-6
     for seed in seeds_of(20 if request.config.getoption("--pool") == "all" else 1):

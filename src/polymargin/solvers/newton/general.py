@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 _FIRST, _FIRST_KINK = 1.0, 10.0  # sigma: a violation of 1 moves a dual by so many costs; sigma_W: in curvatures of R
 _GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round of so many steps at most
 _LARGEST, _LARGEST_SQUARED = 1e9, 1e4  # sigma, in first ones; squares of duals need no more
-_KAPPA = 1e3  # of the offsets' proximal term, in first sigmas times all costs; grows with sigma
+_KAPPA, _LARGEST_KAPPA = 10.0, 1e4  # of the offsets' proximal term, over all costs: at first, and as sigma grows
 _STEPS = 60  # of one round
 _EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals moved or the gap asked for
 _ARMIJO, _SHORTEST = 1e-4, 1e-9
@@ -115,7 +115,7 @@ class _General(MultiplierMethod[_Point, Array]):
 
     def _begin_round(self) -> _Point:
         self._centre_b = self._V[self._design.r :].copy()
-        self._kappa = _KAPPA * _FIRST * self._growth * float(self.problem.cost.sum())
+        self._kappa = min(_KAPPA * self._growth, _LARGEST_KAPPA) / float(self.problem.cost.sum())
         self._sigma_W = _FIRST_KINK * self._growth * self._R.curvature
         return self._point(self._U)
 
