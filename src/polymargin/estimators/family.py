@@ -24,6 +24,10 @@ SEES_DIFFERENCES = (
     "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that loss is of the "
     "scores themselves; use loss='total_sum', whose class vectors add up to zero."
 )
+SOLVED_BY_ASCENT_ONLY = (
+    "loss='top_k' with k >= 3 takes the penalties 'l2', 'coupled' and 'lp' only: its duals lie in a cone, for which "
+    "Newton's method is not made; loss='top_k_sum', the mean of the k largest hinges, takes every penalty."
+)
 
 
 class Kind(NamedTuple):

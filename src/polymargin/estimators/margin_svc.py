@@ -151,6 +151,8 @@ class MarginSVC(MarginClassifier):
             )
         if self.penalty == "pairwise" and made.key == "one_vs_rest":
             raise ValueError(family.SEES_DIFFERENCES)
+        if made.key == "top_k" and (self.k or 2) >= 3 and self.penalty in ("elastic_net", "group", "pairwise"):
+            raise ValueError(f"k={self.k!r} is not valid with penalty={self.penalty!r}: {family.SOLVED_BY_ASCENT_ONLY}")
 
     def _kinds(self) -> tuple[family.Kind | None, family.Kind | None]:
         return (

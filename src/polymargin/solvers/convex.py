@@ -69,12 +69,13 @@ def solve_convex(
             return primal_newton(problem, ledger, max_iter=max_iter, start=start)
         if penalty.has_model and not penalty.fixes_sum and loss.row_problem == "box" and loss.unit_targets:
             return _pairwise(problem, ledger, settings, start)
-    if loss.domain is not None and takes_part(penalty):
+    if loss.domain is not None and loss.domain.has_plain_faces and takes_part(penalty):
         ledger.stage("Newton's method on the unknowns", "it takes any loss of margins with any penalty that has a model")
         return general_newton(problem, ledger, max_iter, start)
     raise TypeError(
         f"no method solves the loss '{loss.name}' with the penalty '{penalty.name}': ascent needs 1/2 |W|^2, a coupling or "
-        "class scales, Newton's methods need a smooth loss or one of margins, and a model of the penalty"
+        "class scales, Newton's methods need a smooth loss or one of margins (no cone, as that of top-k from k = 3 on), and a "
+        "model of the penalty"
     )
 
 
@@ -124,7 +125,7 @@ def _finish_with_newton(
     if np.isfinite(_price_of_newton(problem, so_far.duals)):
         ledger.stage("Newton's method with multipliers", "ascent crawls, and few duals are free")
         so_far = multiplier_newton(problem, ledger, left, so_far)
-    elif cost_model.general_newton_fits(problem):
+    elif cost_model.general_newton_fits(problem) and problem.row_domains.domain.has_plain_faces:
         ledger.stage("Newton's method on the unknowns", "ascent crawls, and its system is small")
         so_far = _finished_in_general(problem, ledger, left, so_far)
     left = last - so_far.certificate.n_iter

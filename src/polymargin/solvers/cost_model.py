@@ -170,7 +170,7 @@ def general_newton_fits(problem: Problem) -> bool:
 
 def price_of_general_newton(problem: Problem) -> float:
     """About how many flops it takes; infinite if it does not fit."""
-    if not general_newton_fits(problem):
+    if not general_newton_fits(problem) or not problem.row_domains.domain.has_plain_faces:
         return np.inf
     n, unknowns = problem.n_rows, (problem.n_features + 1) * problem.n_classes
     return float(_GENERAL_STEPS * (n * unknowns**2 / 2 + unknowns**3 / 3))
