@@ -34,6 +34,7 @@ PENALTIES = {
     "elastic_net": ({"l1": 0.3}, twins.SparseRegularizer(0.3)),
     "group_norm": ({"l1": 0.3}, twins.SparseRegularizer(0.3, groups=True)),
     "coupled:ZeroSumNorm": ({}, twins.LpNormRegularizer(2)),
+    "sum_zero:AtSumZero": ({"penalty": penalties.BlockNorm(1.4)}, twins.LpNormRegularizer(1.4)),
     "pairwise_distances": ({}, twins.PairwiseMarginRegularizer()),
     "pairwise_distances p=1": ({"p": 1.0}, twins.PairwiseMarginRegularizer(1.0)),
     "pairwise_distances p=inf": ({"p": np.inf, "epsilon": 0.1}, twins.PairwiseMarginRegularizer(np.inf, epsilon=0.1)),
@@ -95,6 +96,12 @@ MACHINES = {
     "WestonWatkinsSVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.LpNormRegularizer(2)),
     "TopKSVC": ({"k": 3}, lambda **o: twins.TopKLoss(k=3, **o), lambda est: twins.LpNormRegularizer(2)),
     "LpNormSVC": ({"p": 1.4}, twins.CrammerSingerLoss, lambda est: twins.LpNormRegularizer(1.4)),
+    "MarginSVC": (
+        {"loss": "lee_lin_wahba"},
+        lambda **o: twins.MarginLoss("lee_lin_wahba", **o),
+        lambda est: twins.LpNormRegularizer(2),
+    ),
+    "MultiLabelSVC": ({}, lambda **o: twins.MarginLoss("one_vs_rest", **o), lambda est: twins.LpNormRegularizer(2)),
     "M3SVC": ({}, twins.WestonWatkinsLoss, lambda est: twins.PairwiseMarginRegularizer()),
     "MarginDistributionSVC": (
         {"theta": 0.3, "mu": 0.7},

@@ -239,4 +239,9 @@ class MarginSVC(MarginClassifier):
         return None if last is None else last._replace(of=self._identity())
 
     def _advice_if_trivial(self) -> str:
-        return "a larger C, or loss='weston_watkins', which does not collapse when no class has half of the weight"
+        if self.loss == "weston_watkins":
+            return "a larger C"
+        return (
+            "a larger C, or loss='weston_watkins' (WestonWatkinsSVC), which does not collapse when no class has half of the "
+            "weight"
+        )

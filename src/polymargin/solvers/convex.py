@@ -74,7 +74,7 @@ def solve_convex(
         return general_newton(problem, ledger, max_iter, start)
     raise TypeError(
         f"no method solves the loss '{loss.name}' with the penalty '{penalty.name}': ascent needs 1/2 |W|^2, a coupling or "
-        "class scales, Newton's methods need a smooth loss or one of margins (no cone, as that of top-k from k = 3 on), and a "
+        "class scales, Newton's methods need a smooth loss or one of margins (no cone: top-k from k = 3 on) and a "
         "model of the penalty"
     )
 
