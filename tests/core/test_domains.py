@@ -26,10 +26,10 @@ LOSSES = [(name, loss) for name, loss in all_losses() if loss.row_problem is not
 
 
 def suits(loss, metric) -> bool:
-    """Vectors of sum zero need a coupling, a matrix between the classes margins to rivals."""
+    """Vectors of sum zero need a coupling, a matrix between the classes a domain that knows it."""
     if loss.sums_to_zero:
         return metric == "coupled"
-    return metric != "between_classes" or loss.domain.margins.relative
+    return metric != "between_classes" or native.knows(loss.row_problem, metric)
 
 
 def each(losses, metrics=False):

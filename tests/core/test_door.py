@@ -207,7 +207,7 @@ def test_targets_couplings_and_absolute_margins_are_checked():
     for parameters in ((), (1.0,), (-1.0, 1.0), (0.0, 0.0)):
         with pytest.raises(ValueError, match="two parameters"):
             open_loop(native, "absolute_box", X, y, cost, parameters=parameters)
-    with pytest.raises(ValueError, match="margins to rivals"):
+    with pytest.raises(ValueError, match="a domain that knows it"):
         open_loop(native, "absolute_box", X, y, cost, parameters=(1.0, 1.0), metric="between_classes")
     with pytest.raises(RuntimeError, match="another metric"):
         open_loop(native, "box", X, y, cost).couple(1.0, 0.0, True)

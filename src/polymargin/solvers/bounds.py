@@ -57,7 +57,7 @@ class Ray(NamedTuple):
 
 def room_of_sums(sums: Array, cost: Array) -> float:
     """The largest t <= 1 for which the duals of a row, t times these sums, add up to its cost at most."""
-    return float(np.min(cost / np.maximum(sums, cost)))
+    return float(np.min(cost / np.maximum(sums, cost), initial=1.0))
 
 
 # ---- repair to a circulation ------------------------------------------------------------------------------------------
