@@ -23,6 +23,7 @@ Direction = tuple[Array, Array, Array]
 # Tuned on some sixty problems with 100 to 7,500 rows and C from 1e-3 to 1e6: a few of very many terms block
 # the step, and these settings free them. The usual (3, no cap, 0.1 and 10) take half again as many steps.
 SHRINK = 8  # the barrier falls with this power of what the affine step leaves
+FARTHEST = 1e30  # that products may grow along a step: beyond, their powers overflow
 CAP = 4.0  # on the second-order term, in mean products
 NEIGHBOURHOOD = (0.5, 50.0)  # products, in barriers, that a centrality corrector leaves alone
 
@@ -133,7 +134,7 @@ class MaxTerms:
     def mehrotra_target(self, size: float) -> tuple[Array, float]:
         now, ahead = max(self.complementarity(), 1e-300), self.products(size)
         mean = now / ahead.size
-        barrier = (float(ahead.sum()) / now) ** SHRINK * mean
+        barrier = min(float(ahead.sum()) / now, FARTHEST) ** SHRINK * mean
         second_order = self.direction[0] * self.direction[1]
         return barrier - second_order.clip(-CAP * mean, CAP * mean, out=second_order), barrier
 
