@@ -71,7 +71,8 @@ def test_ascent_ends_at_the_optimum_with_a_true_bound(name, loss, fit_intercept)
         assert end.dual <= best * (1 + 1e-8)
         assert machine.primal == pytest.approx(best, rel=2e-6)
         assert problem.primal(machine.W, machine.b) == pytest.approx(machine.primal, rel=1e-9)
-        assert proof_of(problem, solution.duals) == pytest.approx(end.dual, rel=1e-6)
+        last = proof_of(problem, solution.duals)  # the bound is the best of all looks, these are the duals of the last one
+        assert (1.0 - 1e-4) * end.dual <= last <= (1.0 + 1e-9) * end.dual
         if loss.sums_to_zero:
             assert np.abs(machine.W.sum(axis=1)).max() <= 1e-12 * np.abs(machine.W).max()
             assert abs(machine.b.sum()) <= 1e-12 * max(1.0, np.abs(machine.b).max())
