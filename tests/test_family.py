@@ -15,6 +15,7 @@ from sklearn.preprocessing import scale
 
 import polymargin
 from polymargin import MarginSVC
+from polymargin.calibration.costs import cost_matrix
 from polymargin.certificate import Ledger
 from polymargin.estimators.family import LOSS_KINDS, PENALTY_KINDS, penalty_for
 from polymargin.label_costs import ordered_costs, tree_costs
@@ -206,13 +207,26 @@ def test_costs_may_be_named() -> None:
 
 
 def test_cost_helpers() -> None:
-    assert_allclose(np.asarray(ordered_costs([1, 2, 3], power=2)), np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]) * 0.5)
-    tree = np.asarray(tree_costs({"a": ["x", "u"], "b": ["x", "u"], "c": ["x", "v"], "d": ["y"]}))
+    steps = cost_matrix(ordered_costs([1, 2, 3], power=2), np.arange(1, 4))
+    assert_allclose(steps, np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]) * 0.5)
+    paths = {"a": ["x", "u"], "b": ["x", "u"], "c": ["x", "v"], "d": ["y"]}
+    tree = cost_matrix(tree_costs(paths), np.array(["a", "b", "c", "d"]))
     assert tree[0, 1] < tree[0, 2] < tree[0, 3] and tree.sum() == pytest.approx(12.0)
+    for wrong, match in (({"a": 1}, "no row for the class 'a'"), ({"a": {}}, "no column for the class 'a'")):
+        with pytest.raises(ValueError, match=match):
+            cost_matrix(wrong, np.array(["a"]))
     with pytest.raises(ValueError, match="each once"):
         ordered_costs([1, 1])
     with pytest.raises(ValueError, match="'x', which is not among labels"):
         expected_cost(["x"], ["y"], np.eye(2), labels=["y", "z"])
+
+
+def test_costs_by_name_are_saved(tmp_path: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    machine = MarginSVC(loss="weston_watkins", label_cost=ordered_costs([0, 1, 2])).fit(X, y)
+    polymargin.save(machine, tmp_path / "machine.pm")
+    loaded = polymargin.load(tmp_path / "machine.pm")
+    assert loaded.objective(X, y) == machine.objective_
 
 
 def test_the_table_of_products() -> None:

@@ -25,7 +25,7 @@ def label_cost_matrix(cost: Any, classes: NDArray[Any]) -> Array:
     return matrix
 
 
-def ordered_costs(classes: Any, *, power: float = 1.0) -> Any:
+def ordered_costs(classes: Any, *, power: float = 1.0) -> dict[Any, dict[Any, float]]:
     """Costs of classes that have an order: how many steps apart they are, to a power.
 
     Parameters
@@ -37,17 +37,14 @@ def ordered_costs(classes: Any, *, power: float = 1.0) -> Any:
 
     Returns
     -------
-    DataFrame if pandas is there, else an array in the given order
-        For `label_cost`, scaled such that the cost of an error is 1 on average.
+    dict of dict
+        ``costs[true][predicted]``, for `label_cost`, scaled such that the cost of an error is 1 on average.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from polymargin.label_costs import ordered_costs
-    >>> np.asarray(ordered_costs(["bad", "fair", "good"]))
-    array([[0.  , 0.75, 1.5 ],
-           [0.75, 0.  , 0.75],
-           [1.5 , 0.75, 0.  ]])
+    >>> ordered_costs(["bad", "fair", "good"])["bad"]
+    {'bad': 0.0, 'fair': 0.75, 'good': 1.5}
     """
     names = list(classes)
     if len(set(names)) != len(names) or len(names) < 2:
@@ -56,7 +53,7 @@ def ordered_costs(classes: Any, *, power: float = 1.0) -> Any:
     return _named(np.abs(places[:, None] - places) ** power, names)
 
 
-def tree_costs(paths: Mapping[Any, Sequence[Any]]) -> Any:
+def tree_costs(paths: Mapping[Any, Sequence[Any]]) -> dict[Any, dict[Any, float]]:
     """Costs of classes that are leaves of a tree: half of the steps from one to the other.
 
     Parameters
@@ -66,17 +63,14 @@ def tree_costs(paths: Mapping[Any, Sequence[Any]]) -> Any:
 
     Returns
     -------
-    DataFrame if pandas is there, else an array in the order of the dictionary
-        For `label_cost`, scaled such that the cost of an error is 1 on average.
+    dict of dict
+        ``costs[true][predicted]``, for `label_cost`, scaled such that the cost of an error is 1 on average.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from polymargin.label_costs import tree_costs
-    >>> np.asarray(tree_costs({"oak": ["plant"], "fern": ["plant"], "dog": ["animal"]})).round(2)
-    array([[0. , 0.6, 1.2],
-           [0.6, 0. , 1.2],
-           [1.2, 1.2, 0. ]])
+    >>> tree_costs({"oak": ["plant"], "fern": ["plant"], "dog": ["animal"]})["oak"]
+    {'oak': 0.0, 'fern': 0.6, 'dog': 1.2}
     """
     names = list(paths)
     if len(names) < 2:
@@ -96,11 +90,7 @@ def _steps(a: Sequence[Any], b: Sequence[Any]) -> float:
     return 0.5 * (len(a) + len(b) - 2 * common)
 
 
-def _named(costs: Array, names: list[Any]) -> Any:
+def _named(costs: Array, names: list[Any]) -> dict[Any, dict[Any, float]]:
     c = len(names)
     costs = costs * (c * (c - 1) / costs.sum())
-    try:
-        from pandas import DataFrame
-    except ImportError:  # pragma: no cover
-        return costs
-    return DataFrame(costs, index=names, columns=names)
+    return {name: dict(zip(names, row, strict=True)) for name, row in zip(names, costs.tolist(), strict=True)}

@@ -84,8 +84,8 @@ def expected_cost(y_true: Any, y_pred: Any, cost: Any, *, labels: Any = None, sa
     Parameters
     ----------
     y_true, y_pred : array of shape (n_samples,)
-    cost : array or DataFrame of shape (n_classes, n_classes)
-        What it costs to predict the column where the row is true, in the order of `labels`, or named by a data frame.
+    cost : array, DataFrame or dict of dict of shape (n_classes, n_classes)
+        What it costs to predict the column where the row is true, in the order of `labels`, or by the names of the classes.
     labels : array of shape (n_classes,), default=None
         All classes; None is those that occur in `y_true` or `y_pred`, sorted.
     sample_weight : array of shape (n_samples,), default=None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ def cheapest(P: NDArray[Any], cost: Any, classes: NDArray[Any]) -> NDArray[np.in
 def cost_matrix(cost: Any, classes: NDArray[Any]) -> Array:
     """The costs (c, c), rows the true class, columns the decision, in the order of `classes`.
 
-    A data frame may name the classes in any order.
+    A data frame may name the classes in any order, and so may a dictionary of rows, each a dictionary.
     """
+    if isinstance(cost, Mapping):
+        cost = _rows_by_name(cost, classes)
     if hasattr(cost, "loc") and hasattr(cost, "columns"):
         names = classes.tolist()
         for axis, found in (("rows", cost.index), ("columns", cost.columns)):
@@ -37,3 +40,16 @@ def cost_matrix(cost: Any, classes: NDArray[Any]) -> Array:
     if not np.isfinite(matrix).all():
         raise ValueError("cost contains NaN or infinity; a large number stands for an error that must not happen.")
     return matrix
+
+
+def _rows_by_name(cost: Mapping[Any, Any], classes: NDArray[Any]) -> list[list[Any]]:
+    """Rows of a dictionary of dictionaries, in the order of the classes."""
+    names = classes.tolist()
+    for name in names:
+        row = cost.get(name)
+        if not isinstance(row, Mapping):
+            raise ValueError(f"cost has no row for the class {name!r}; it needs a row and a column for each.")
+        lacking = [other for other in names if other not in row]
+        if lacking:
+            raise ValueError(f"cost has no column for the class {lacking[0]!r} in the row of {name!r}.")
+    return [[cost[name][other] for other in names] for name in names]

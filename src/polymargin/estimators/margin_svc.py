@@ -49,10 +49,10 @@ class MarginSVC(MarginClassifier):
         (``1/2 |W|^2 + l1 sum_j |W_j|``: features that are out for all classes).
     squared : bool, default=False
         Whether the loss is squared: the square of a maximum, the sum of squares.
-    label_cost : array or DataFrame of shape (n_classes, n_classes), default=None
+    label_cost : array, DataFrame or dict of dict of shape (n_classes, n_classes), default=None
         What it costs to predict the column where the row is true, zero on the diagonal: margins to rivals must reach it,
-        ``s_y - s_l >= label_cost[y, l]``. Rows and columns are in the order of the sorted classes, or named by a data frame.
-        For losses of margins to rivals. None is 1 for every error.
+        ``s_y - s_l >= label_cost[y, l]``. Rows and columns are in the order of the sorted classes, or named by a data frame
+        or by a dictionary of rows (which a model file can hold). For losses of margins to rivals. None is 1 for every error.
     k : int, default=None
         Of "top_k" and "top_k_sum"; None is 2.
     own_share : float, default=None
