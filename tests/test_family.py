@@ -76,19 +76,29 @@ PRODUCTS = [
 ]
 
 
+def _optimum(name: str, problem: Problem, penalty: str) -> float:
+    """By CVXPY, which may say that its solution is inaccurate; nan where Clarabel gives up, as on a few in thousands."""
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return optimum_of(name, problem, lambda W, b: _in_cvxpy(penalty, W, b), problem.fit_intercept).value
+        except cp.error.SolverError:
+            return np.nan
+
+
 @pytest.mark.parametrize("name, loss, penalty", PRODUCTS)
 def test_every_product_is_optimal(name: str, loss: Any, penalty: str, request: pytest.FixtureRequest) -> None:
     """One random problem each; twenty with ``--pool all``."""
     tol = 1e-6
     for seed in range(20 if request.config.getoption("--pool") == "all" else 1):
         problem = random_problem(np.random.default_rng([seed, *map(ord, called(loss) + penalty)]), loss, penalty)
-        solution = solve(problem, Ledger(tol), max_iter=3000, seed=0)
+        solution = solve(problem, Ledger(tol), max_iter=3000 if loss.domain.has_plain_faces else 50_000, seed=0)
         end = solution.certificate
         assert end.status == "optimal"
         assert problem.primal(solution.machine.W, solution.machine.b) == pytest.approx(end.primal, rel=1e-9)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # CVXPY may say that its own solution is inaccurate
-            best = optimum_of(name, problem, lambda W, b: _in_cvxpy(penalty, W, b), problem.fit_intercept).value
+        best = _optimum(name, problem, penalty)
         if np.isfinite(best):
             assert end.primal == pytest.approx(best, rel=max(1e-5, 2.0 * tol))
             assert end.dual <= best * (1.0 + 1e-5)
