@@ -110,11 +110,11 @@ def penalty_for(loss: ScoreLoss, penalty: Penalty) -> Penalty:
 
 
 class Product(NamedTuple):
-    """A loss with a penalty: who solves it, or why it is refused."""
+    """A loss with a penalty: who solves it, and why it is refused, or what of it."""
 
     loss: str
     penalty: str
-    method: str  # "" if it is refused
+    method: str  # "" if all of it is refused
     refused: str = ""
 
 
@@ -127,8 +127,8 @@ def machines() -> tuple[Product, ...]:
     >>> table = polymargin.machines()
     >>> {product.method for product in table if product.penalty == "l2"}
     {'dual ascent'}
-    >>> [product.loss for product in table if product.refused]
-    ['one_vs_rest']
+    >>> [(product.loss, product.penalty) for product in table if not product.method]
+    [('one_vs_rest', 'pairwise')]
     """
     return tuple(_product(loss, penalty) for loss in LOSS_KINDS for penalty in PENALTY_KINDS)
 
@@ -140,4 +140,4 @@ def _product(loss: str, penalty: str) -> Product:
         return Product(loss, penalty, "dual ascent")
     if penalty == "pairwise" and loss == "weston_watkins":
         return Product(loss, penalty, "dual ascent with weights of pairs")
-    return Product(loss, penalty, "Newton's method on the unknowns")
+    return Product(loss, penalty, "Newton's method on the unknowns", SOLVED_BY_ASCENT_ONLY if loss == "top_k" else "")
