@@ -154,6 +154,17 @@ def test_objects_instead_of_names() -> None:
     assert objects.objective_ == pytest.approx(named.objective_, rel=1e-12)
 
 
+def test_penalised_offsets_of_an_object_are_not_moved_freely() -> None:
+    X, y = load_iris(return_X_y=True)
+    far = scale(X) + 1e7  # where offsets are free such columns are moved to zero
+    machine = MarginSVC(loss="weston_watkins", penalty=PairwiseDistances(4.0, 1e-6))
+    assert not machine._free_offsets
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine.fit(far, y)
+    assert machine.certificate_.dual <= machine.objective(far, y) * (1.0 + 1e-6)
+
+
 def test_features_are_in_or_out_for_all_classes() -> None:
     X, y = load_digits(return_X_y=True)
     machine = MarginSVC(penalty="group", l1=5.0, C=0.1).fit(X / 16.0, y)

@@ -61,7 +61,7 @@ def proof_of(problem, duals):
 
 
 def assert_the_last_duals_prove_it(problem, solution):
-    """The bound is the best of all looks, and the solution has the duals of the last one: less by a few tolerances at most."""
+    """The bound is the best of all looks, and the solution has the duals of the last one: a few tolerances less at most."""
     end, last = solution.certificate, proof_of(problem, solution.duals)
     assert (1.0 - 10.0 * end.tol) * end.dual <= last <= (1.0 + 1e-9) * end.dual
 

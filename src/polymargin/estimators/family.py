@@ -18,7 +18,7 @@ from polymargin.penalties import (
     SquaredNorm,
 )
 
-Check = Callable[[str, Any], None]
+Check = Callable[[str, Any], Any]
 
 SEES_DIFFERENCES = (
     "penalty='pairwise' is not valid with loss='one_vs_rest': it sees differences of class vectors, and that loss is of the "
@@ -62,16 +62,12 @@ def _coupling(name: str, value: Any) -> None:
 
 
 CHECKS: dict[str, Check] = {
-    "k": lambda name, value: _ignore(validation.whole(name, value, 1, "classes that count in a row, for example 2 or 5")),
+    "k": lambda name, value: validation.whole(name, value, 1, "classes that count in a row, for example 2 or 5"),
     "own_share": _fraction,
-    "epsilon": lambda name, value: _ignore(validation.positive(name, value, "it picks one solution, for example 1e-6")),
+    "epsilon": lambda name, value: validation.positive(name, value, "it picks one solution, for example 1e-6"),
     "alpha": _coupling,
-    "l1": lambda name, value: _ignore(validation.not_negative(name, value, "weight of the norm that makes zeros, try 0.1")),
+    "l1": lambda name, value: validation.not_negative(name, value, "weight of the norm that makes zeros, try 0.1"),
 }
-
-
-def _ignore(value: Any) -> None:
-    """Checks return what they have checked."""
 
 
 def check_p(penalty: str, p: Any) -> None:

@@ -205,7 +205,7 @@ class MarginSVC(MarginClassifier):
             raise ValueError(
                 f"alpha={self.alpha!r} is not valid with {c} classes: it must be above -1/(classes - 1), or R is not convex."
             )
-        if self.label_cost is not None:
+        if self.label_cost is not None:  # its errors come before a kernel's features are made
             label_cost_matrix(self.label_cost, targets.classes)
         return targets
 
@@ -219,7 +219,7 @@ class MarginSVC(MarginClassifier):
 
     @property
     def _free_offsets(self) -> bool:
-        return bool(self.fit_intercept) and self.penalty != "pairwise"
+        return bool(self.fit_intercept) and not self._penalty().offset_gradient(np.ones(1)).any()
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         loss = self._loss()

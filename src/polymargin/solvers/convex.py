@@ -19,7 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from polymargin._core import native
 from polymargin.certificate import Ledger
+from polymargin.losses import ScoreLoss
 from polymargin.problem import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.pair_weights import pair_weighted_ascent
@@ -67,7 +69,7 @@ def solve_convex(
         if penalty.has_model and loss.smooth:
             ledger.stage("Newton's method", "the loss is smooth")
             return primal_newton(problem, ledger, max_iter=max_iter, start=start)
-        if penalty.has_model and not penalty.fixes_sum and loss.row_problem == "box" and loss.unit_targets:
+        if penalty.has_model and not penalty.fixes_sum and _moves_with_pairs(loss):
             return _pairwise(problem, ledger, settings, start)
     if loss.domain is not None and loss.domain.has_plain_faces and takes_part(penalty):
         ledger.stage("Newton's method on the unknowns", "it takes any loss of margins with any penalty that has a model")
@@ -77,6 +79,11 @@ def solve_convex(
         "class scales, Newton's methods need a smooth loss or one of margins (no cone: top-k from k = 3 on) and a "
         "model of the penalty"
     )
+
+
+def _moves_with_pairs(loss: ScoreLoss) -> bool:
+    """Whether the core's rows know a matrix between the classes, and the methods for pairs their targets."""
+    return loss.row_problem is not None and loss.unit_targets and native.knows(loss.row_problem, "between_classes")
 
 
 # ---- quadratic penalties ----------------------------------------------------------------------------------------------
