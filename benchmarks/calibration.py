@@ -6,6 +6,11 @@ the test rows. Seconds are of the processor, the sides take turns, and the least
 multiples of the time of a fit without probabilities. Data without a split of its own (digits) is split at random several
 times.
 
+"limits" asks where a difference comes from: the log loss of our probabilities; of the same machine with the one temperature
+that is best for the test rows themselves, which no calibration of its scores by a temperature can beat; of five machines of
+four fifths of the rows, each with its temperature, averaged as CalibratedClassifierCV does; and of one machine with the mean
+of their class vectors.
+
 RejectOption: one machine, and 200 random splits of the rows that it has not seen into held-out rows (a third) and others,
 whose share of errors among accepted rows is the realised risk. That share is an estimate with an error of its own; "truly
 kept" draws the held-out rows, with replacement, from a population whose true risk is known, that of all these rows.
@@ -19,9 +24,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold
 
 from polymargin import CrammerSingerSVC, RejectOption, WestonWatkinsSVC
 from polymargin.calibration import measures
@@ -37,6 +45,7 @@ ALONE = "temperature, one machine"  # ensemble=False, as ours: the others averag
 C = {"mnist": 0.1}
 SPLITS = 10  # of digits
 REPETITIONS = 3  # of times
+PARTS = ("calibration", "rejection", "limits")
 RISKS = {"digits": 0.03, "banking77": 0.05, "letter": 0.15, "mnist": 0.05, "news20": 0.10, "blobs": 0.10}
 
 
@@ -134,6 +143,43 @@ def calibrate(
     return lines, content
 
 
+def limits(name: str, source: Callable[[int], base.Data], n_splits: int) -> tuple[list[list[str]], dict[str, Any]]:
+    """How much of the log loss is the machine's, whatever its scores are divided by."""
+    lines, content = [], {}
+    for machine_type in MACHINES:
+        found = np.mean([_limits_of_split(machine_type, C.get(name, 1.0), source(seed)) for seed in range(n_splits)], axis=0)
+        lines.append([name, machine_type.__name__, *(f"{value:.4f}" for value in found)])
+        content[machine_type.__name__] = found.tolist()
+    return lines, content
+
+
+def _limits_of_split(machine_type: Any, C: float, data: base.Data) -> list[float]:
+    """Log losses: ours, by the best temperature there is, of five machines averaged, of the mean of their vectors."""
+    whole = machine_type(C=C, probability=True, random_state=0).fit(data.X, data.y)
+    tested, scores, left_out = whole.decision_function(data.X_test), [], np.zeros((len(data.y), data.n_classes))
+    averaged = np.zeros((len(data.y_test), data.n_classes))
+    for train, out in StratifiedKFold(5).split(data.X, data.y):
+        part = machine_type(C=C, random_state=0).fit(data.X[train], data.y[train])
+        left_out[out] = part.decision_function(data.X[out])
+        scores.append(part.decision_function(data.X_test))
+        averaged += _softmax(scores[-1] * _best_slope(left_out[out], data.y[out])) / 5
+    of_means = _softmax(np.mean(scores, axis=0) * _best_slope(left_out, data.y))
+    sides = (whole.predict_proba(data.X_test), _softmax(tested * _best_slope(tested, data.y_test)), averaged, of_means)
+    return [measures.log_loss(data.y_test, np.asarray(P, dtype=np.float64)) for P in sides]
+
+
+def _best_slope(scores: Any, y: Any) -> float:
+    """One over the temperature that makes these rows likeliest."""
+    found = minimize_scalar(
+        lambda x: measures.log_loss(y, _softmax(scores * np.exp(x))), bounds=(-5.0, 5.0), method="bounded"
+    )
+    return float(np.exp(found.x))
+
+
+def _softmax(Z: Any) -> Any:
+    return softmax(np.asarray(Z, dtype=np.float64), axis=1)
+
+
 def promises(name: str, data: base.Data, n_splits: int = 200) -> tuple[list[str], dict[str, Any]]:
     """How often the risk was within what was promised."""
     machine = CrammerSingerSVC(C=C.get(name, 1.0), probability=True, random_state=0).fit(data.X, data.y)
@@ -165,12 +211,12 @@ def risk_and_coverage(machine: Any, data: base.Data, held: Any, rest: Any, wante
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", nargs="+", metavar="NAME", help=f"only these of {', '.join(SOURCES)}")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="of times, which take turns")
-    parser.add_argument("--parts", nargs="+", choices=("calibration", "rejection"), default=["calibration", "rejection"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2])
 
 
 def main(args: argparse.Namespace) -> None:
     sources = QUICK if args.quick else {name: SOURCES[name] for name in args.data or SOURCES}
-    content: dict[str, Any] = {"calibration": {}, "rejection": {}}
+    content: dict[str, Any] = {part: {} for part in PARTS}
     if "calibration" in args.parts:
         lines = []
         for name, (source, n_splits) in sources.items():
@@ -184,5 +230,12 @@ def main(args: argparse.Namespace) -> None:
             line, content["rejection"][name] = promises(name, source(0), 20 if args.quick else 200)
             lines.append(line)
         header = ["data", "held out", "error", "risk promised", "mean risk", "mean coverage", "kept", "truly kept"]
+        print(f"\n{aligned(header, lines)}")
+    if "limits" in args.parts:
+        lines = []
+        for name, (source, n_splits) in sources.items():
+            more, content["limits"][name] = limits(name, source, n_splits)
+            lines += more
+        header = ["data", "machine", "ours", "best temperature", "five averaged", "mean of five"]
         print(f"\n{aligned(header, lines)}")
     print(f"\nwritten: {results.write_run('calibration', content)}")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks linear`: seconds to a given relP, ours against LIBLINEAR, on the seven cases."""
+"""`python -m benchmarks linear`: seconds to a given relP, ours against LIBLINEAR, a third of the cases never tuned on."""
 
 import argparse
 import math
@@ -9,11 +9,13 @@ from typing import Any
 from . import datasets, ladder, results, rivals
 from .table import aligned, number, short
 
-MUST_REACH = {1e-3: 3.0, 1e-5: 4.0}  # geometric means, times faster than LIBLINEAR
+MUST_REACH = {1e-3: 3.5, 1e-5: 5.0}  # geometric means, times faster than LIBLINEAR
 NO_CASE_BELOW = 1.5
+HELD_BACK_AT_LEAST = 0.8  # of the mean of the other cases
+VARIANTS = {"polymargin-intercept": 1.5, "polymargin-ww": 2.0}  # what they may cost, in seconds of our plain machine
 
 Done = dict[str, list[ladder.Side]]  # by case
-Ratios = dict[float, list[float]]  # by target, one entry a case
+Ratios = dict[float, dict[str, float]]  # by target and case
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,22 +106,50 @@ def by_name(sides: Sequence[ladder.Side]) -> dict[str, ladder.Side]:
     return {s.rival.name: s for s in sides}
 
 
+def is_held_back(label: str) -> bool:
+    return label.rstrip("*") in datasets.HELD_BACK
+
+
+def groups(ratios: dict[str, float]) -> dict[str, list[float]]:
+    """The ratios of the cases that may be tuned on, of those that never are, and of all."""
+    held = [ratio for label, ratio in ratios.items() if is_held_back(label)]
+    open_ones = [ratio for label, ratio in ratios.items() if not is_held_back(label)]
+    found = {"tuned on": open_ones, "held back": held, "all": [*open_ones, *held]}
+    return {name: values for name, values in found.items() if values}
+
+
 def ratio_table(done: Done, targets: Sequence[float]) -> tuple[str, Ratios]:
-    """The table of ratios, and the ratios by target."""
+    """The table of ratios, and the ratios by target; cases that are never tuned on come last and have a mark."""
     header = ["case"] + [h for t in targets for h in (f"{short(t)}: ours", "liblinear", "ratio")]
-    ratios: Ratios = {t: [] for t in targets}
+    ratios: Ratios = {t: {} for t in targets}
     rows = []
-    for label, sides in done.items():
+    for label, sides in sorted(done.items(), key=lambda case: is_held_back(case[0])):
         ours, theirs = (by_name(sides)[name] for name in (rivals.OURS, rivals.LIBLINEAR))
-        row = [label]
+        row = [f"{label} (held back)" if is_held_back(label) else label]
         for t in targets:
-            ratios[t].append(ratio_of(ours, theirs, t))
+            ratios[t][label] = ratio_of(ours, theirs, t)
             mark = ">" if theirs.first(t) is None and theirs.capped else ""
-            row += [seconds_at(ours, t)[1], seconds_at(theirs, t)[1], f"{mark}{ratios[t][-1]:.2f}"]
+            row += [seconds_at(ours, t)[1], seconds_at(theirs, t)[1], f"{mark}{ratios[t][label]:.2f}"]
         rows.append(row)
-    for word, summary in (("geometric mean", geometric_mean), ("minimum", lowest)):
-        rows.append([word] + [cell for t in targets for cell in ("", "", f"{summary(ratios[t]):.2f}")])
+    for group in groups(ratios[targets[0]]):
+        for word, summary in (("geometric mean", geometric_mean), ("minimum", lowest)):
+            found = (summary(groups(ratios[t])[group]) for t in targets)
+            rows.append([f"{word}, {group}"] + [cell for ratio in found for cell in ("", "", f"{ratio:.2f}")])
     return aligned(header, rows), ratios
+
+
+def variant_lines(done: Done, targets: Sequence[float]) -> list[str]:
+    """What an intercept and the sum over rivals cost, in times of our plain machine at the same target."""
+    lines = []
+    for name, most in VARIANTS.items():
+        for t in targets:
+            pairs = [(by_name(sides).get(rivals.OURS), by_name(sides).get(name)) for sides in done.values()]
+            runs = [(a.first(t), b.first(t)) for a, b in pairs if a is not None and b is not None]
+            costs = [b.seconds / a.seconds for a, b in runs if a is not None and b is not None]
+            if costs:
+                shown = f"mean {geometric_mean(costs):.2f}, most {max(costs):.2f}, {len(costs)} cases (at most {most:g})"
+                lines.append(f"{name} at {short(t)}: {shown}")
+    return lines
 
 
 def rival_table(done: Done, targets: Sequence[float]) -> str:
@@ -138,14 +168,19 @@ def rival_table(done: Done, targets: Sequence[float]) -> str:
 
 
 def verdict(ratios: Ratios, stand_ins: bool) -> str:
-    """PASS or FAIL against the contract, which speaks of the seven real cases and of no others."""
+    """PASS or FAIL against the contract, which speaks of all real cases and of no others."""
     parts, passed = [], True
     for target, least in MUST_REACH.items():
         if target not in ratios:
             return f"no verdict: target {short(target)} was not measured"
-        mean, least_case = geometric_mean(ratios[target]), lowest(ratios[target])
+        by_group = {name: geometric_mean(values) for name, values in groups(ratios[target]).items()}
+        mean, least_case = by_group["all"], lowest(list(ratios[target].values()))
         passed &= mean >= least and least_case >= NO_CASE_BELOW
         shown = f"mean {mean:.2f} (>= {least:g}), minimum {least_case:.2f} (>= {NO_CASE_BELOW:g})"
+        if {"tuned on", "held back"} <= by_group.keys():
+            share = by_group["held back"] / by_group["tuned on"]
+            passed &= share >= HELD_BACK_AT_LEAST
+            shown += f", held back {share:.2f} of the others (>= {HELD_BACK_AT_LEAST:g})"
         parts.append(f"at {short(target)} {shown}")
     text = f"{'PASS' if passed else 'FAIL'}: {'; '.join(parts)}"
     count = len(next(iter(ratios.values())))
@@ -161,6 +196,7 @@ def as_json(case: datasets.Case, data: datasets.Data, sides: list[ladder.Side], 
         "C": case.C,
         "shape": data.describe(),
         "stand_in": data.stand_in,
+        "held_back": case.key in datasets.HELD_BACK,
         "digest": data.digest,
         "rivals": {
             s.rival.name: {
@@ -200,14 +236,19 @@ def main(args: argparse.Namespace) -> None:
         "cases": {},
     }
     stamp = results.now()
+    print(results.machine())
     done = measure_all(args, targets, content, stamp)
     print(f"\nSeconds ({args.clock}) of a whole fit, best of {args.repeats}\n{rival_table(done, targets)}")
+    content["variants"] = variant_lines(done, targets)
+    for line in content["variants"]:
+        print(line)
     if {rivals.OURS, rivals.LIBLINEAR} <= set(args.rivals):
         text, ratios = ratio_table(done, targets)
         stand_ins = any(label.endswith("*") for label in done)
-        content["ratios"] = {short(t): dict(zip(done, values, strict=True)) for t, values in ratios.items()}
+        content["ratios"] = {short(t): values for t, values in ratios.items()}
         content["verdict"] = verdict(ratios, stand_ins)
         print(f"\nSeconds to relP, and times faster than LIBLINEAR\n{text}\n\n{content['verdict']}")
         if stand_ins:
             print("* stand-in: made from a seed or taken from scikit-learn, NOT the data set of that name")
+    print(results.machine())
     print(f"\nwritten: {results.write_run('linear', content, stamp)}")

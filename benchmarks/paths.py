@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polymargin.datasets import load
 from polymargin.estimators import machines
-from polymargin.paths import regularization_path
+from polymargin.selection.paths import regularization_path
 
 from . import results
 from .table import aligned, number

@@ -44,6 +44,12 @@ def processor() -> str:
     return next(names, platform.machine())
 
 
+def machine() -> str:
+    """A line for the tables: the processor and how busy it has been."""
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    return f"{processor()}, {os.cpu_count()} processors, load of the last minute {load} (this run included)"
+
+
 def read(name: str) -> dict[str, Any]:
     """The JSON file `name`, or {} where there is none yet."""
     path = DIRECTORY / f"{name}.json"

@@ -1,9 +1,10 @@
 """p against the margins between classes and the accuracy (Figure 3 of the M3SVM paper): a table and a picture.
 
-    python examples/m3_margins.py [picture.png]
+    python examples/m3_margins.py [picture.png] [power|norm]
 
-iris and wine come with scikit-learn; vehicle.npz and isolet.npz are looked for in the folder named by POLYMARGIN_DATA and
-left out if they are not there.
+In the paper's scale "power" one C means another amount of regularisation for every p; in "norm" it means the same. iris and
+wine come with scikit-learn; vehicle.npz and isolet.npz are looked for in the folder named by POLYMARGIN_DATA and left out if
+they are not there.
 """
 
 import os
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -20,6 +22,7 @@ from polymargin import M3SVC
 
 POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, np.inf)
 C = 100.0
+SCALE = sys.argv[2] if len(sys.argv) > 2 else "power"
 
 
 def datasets():
@@ -39,16 +42,17 @@ def margins(W):
 
 
 def row(X, y, p):
-    found = margins(M3SVC(C=C, p=p).fit(scale(X), y).class_vectors_)
+    machine = M3SVC(C=C, p=p, scale=SCALE)
+    found = margins(clone(machine).fit(scale(X), y).class_vectors_)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    accuracy = cross_val_score(make_pipeline(StandardScaler(), M3SVC(C=C, p=p)), X, y, cv=folds).mean()
+    accuracy = cross_val_score(make_pipeline(StandardScaler(), machine), X, y, cv=folds).mean()
     return found.min(), found.mean(), accuracy
 
 
 def main():
     table = {name: np.array([row(X, y, p) for p in POWERS]) for name, X, y in datasets()}
     for name, numbers in table.items():
-        print(f"\n{name}, C = {C:g}\n   p   smallest margin  mean margin  five-fold accuracy")
+        print(f"\n{name}, C = {C:g}, scale {SCALE}\n   p   smallest margin  mean margin  five-fold accuracy")
         for p, (smallest, mean, accuracy) in zip(POWERS, numbers, strict=True):
             print(f"{p:4g}  {smallest:15.4f}  {mean:11.4f}  {accuracy:18.3f}")
     if len(sys.argv) > 1:

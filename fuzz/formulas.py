@@ -13,7 +13,7 @@ so it grows with the scale of the data and not with a flat number. Kernel values
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,31 +173,26 @@ def machine_of(est: Any, X: Any) -> Machine:
 # ---- losses: value of each row, and how much it may change if each score may be off by `off` -----------------------------
 
 
-def _slacks(S: Array, y: Array) -> Array:
-    """1 - (s_y - s_k), and -inf at k = y."""
-    rows = np.arange(len(y))
-    slacks = 1.0 - (S[rows, y][:, None] - S)
+def _slacks(S: Array, y: Array, label_cost: Any = None) -> Array:
+    """1 - (s_y - s_k), or what the error costs in the place of 1, and -inf at k = y."""
+    rows, wanted = np.arange(len(y)), 1.0 if label_cost is None else np.asarray(label_cost)[y]
+    slacks = wanted - (S[rows, y][:, None] - S)
     slacks[rows, y] = -np.inf
     return slacks
 
 
-def _closest(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-    slack = np.maximum(_slacks(S, y).max(axis=1), 0.0)
-    near = _slacks(S, y).max(axis=1) > -2.0 * off[:, 0]
-    return slack, np.where(near, 2.0 * off[:, 0], 0.0)
+def hinge_of_closest(S: Array, y: Array, off: Array, label_cost: Any = None) -> tuple[Array, Array]:
+    slack = _slacks(S, y, label_cost).max(axis=1)
+    return np.maximum(slack, 0.0), np.where(slack > -2.0 * off[:, 0], 2.0 * off[:, 0], 0.0)
 
 
-def hinge_of_closest(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-    return _closest(S, y, off)
-
-
-def squared_hinge_of_closest(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-    slack, change = _closest(S, y, off)
+def squared_hinge_of_closest(S: Array, y: Array, off: Array, label_cost: Any = None) -> tuple[Array, Array]:
+    slack, change = hinge_of_closest(S, y, off, label_cost)
     return slack**2, (2.0 * slack + change) * change
 
 
-def sum_of_hinges(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-    slacks = _slacks(S, y)
+def sum_of_hinges(S: Array, y: Array, off: Array, label_cost: Any = None) -> tuple[Array, Array]:
+    slacks = _slacks(S, y, label_cost)
     return np.maximum(slacks, 0.0).sum(axis=1), 2.0 * off[:, 0] * (slacks > -2.0 * off).sum(axis=1)
 
 
@@ -224,9 +219,9 @@ def margin_band(theta: float, mu: float) -> Any:
     return loss
 
 
-def mean_of_closest(k: int) -> Any:
+def mean_of_closest(k: int, label_cost: Any = None) -> Any:
     def loss(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
-        violations = _slacks(S, y)
+        violations = _slacks(S, y, label_cost)
         violations[np.arange(len(y)), y] = 0.0  # the own class may be among the k closest
         mean, change = np.sort(violations, axis=1)[:, -k:].mean(axis=1), 2.0 * off[:, 0]
         return np.maximum(mean, 0.0), np.where(mean > -change, change, 0.0)
@@ -242,7 +237,7 @@ def _violations(est: Any, S: Array, y: Array) -> Array:
     """Of the margins that the loss has; -inf where it has none."""
     loss, rows = est.loss, np.arange(len(y))
     if loss in ("crammer_singer", "weston_watkins"):
-        return _slacks(S, y) + (0.0 if est.label_cost is None else np.asarray(est.label_cost)[y] - 1.0)
+        return _slacks(S, y, est.label_cost)
     found = np.full_like(S, -np.inf) if loss == "margin_regression" else 1.0 + S
     wanted = S.shape[1] - 1.0 if loss == "reinforced" else 1.0
     found[rows, y] = wanted - S[rows, y] if loss in _WITH_OWN_MARGIN else -np.inf
@@ -251,7 +246,7 @@ def _violations(est: Any, S: Array, y: Array) -> Array:
 
 def of_the_family(est: Any) -> Any:
     if est.loss == "top_k":
-        return mean_of_closest(est.k)
+        return mean_of_closest(est.k, est.label_cost)
 
     def loss(S: Array, y: Array, off: Array) -> tuple[Array, Array]:
         found = _violations(est, S, y)
@@ -270,15 +265,21 @@ def of_the_family(est: Any) -> Any:
     return loss
 
 
+def with_costs(loss: Any) -> Any:
+    return lambda est: partial(loss, label_cost=est.label_cost)
+
+
+_SMOOTH = {"logistic": sum_of_logistics, "softmax": cross_entropy}
+
 LOSSES = {
     "MarginSVC": of_the_family,
-    "CrammerSingerSVC": lambda est: hinge_of_closest,
-    "WestonWatkinsSVC": lambda est: sum_of_hinges,
-    "LpNormSVC": lambda est: {"hinge": hinge_of_closest, "squared_hinge": squared_hinge_of_closest}[est.loss],
-    "M3SVC": lambda est: {"hinge": sum_of_hinges, "logistic": sum_of_logistics, "softmax": cross_entropy}[est.loss],
+    "CrammerSingerSVC": with_costs(hinge_of_closest),
+    "WestonWatkinsSVC": with_costs(sum_of_hinges),
+    "LpNormSVC": lambda est: with_costs(squared_hinge_of_closest if est.loss == "squared_hinge" else hinge_of_closest)(est),
+    "M3SVC": lambda est: _SMOOTH.get(est.loss) or with_costs(sum_of_hinges)(est),
     "MarginDistributionSVC": lambda est: margin_band(est.theta, est.mu),
-    "AngularSVC": lambda est: hinge_of_closest,
-    "TopKSVC": lambda est: mean_of_closest(est.k),
+    "AngularSVC": with_costs(hinge_of_closest),
+    "TopKSVC": lambda est: mean_of_closest(est.k, est.label_cost),
 }
 
 
@@ -321,24 +322,35 @@ def pairwise_distances(est: Any, m: Machine) -> Valued:
         lengths, longest = np.sqrt(squares), np.sqrt(squares + slack)
 
     def power(r: Array) -> float:
-        wide = r.astype(WIDE)
-        return float(wide.max(initial=0.0) ** 2 if np.isinf(p) else (wide**p).sum())
+        wide, top = r.astype(WIDE), r.max(initial=0.0)
+        if est.scale == "power" and np.isfinite(p):
+            return float((wide**p).sum())
+        factor = 1.0 if est.scale == "power" else 0.25 * (m.n_classes - 1)
+        mean = 1.0 if np.isinf(p) or top == 0.0 else ((wide / top) ** p).mean() ** (2.0 / p)
+        return float(factor * WIDE(top) ** 2 * mean)
 
     ridge = est.epsilon * (float(m.squares(m.A).sum()) + float(m.b @ m.b))
     value = power(lengths) + ridge
     return Valued(value, value, power(longest) - power(lengths) + STEPS * EPS * value)
 
 
+ANGLES = ("angular", "cosine", "incoherence", "diversity")
+
+
 def angles(est: Any, m: Machine) -> Valued:
     """1/2 |W|^2 + (omega/2) A(W); without and with the floor that the machine puts under singular values."""
-    norm, omega = half_squared_norm(est, m), float(est.omega)
+    norm, omega = half_squared_norm(est, m), 1.0 if est.omega is None else float(est.omega)
     if omega == 0.0:
         return norm
-    value = {"angular": _decorrelation}.get(est.regularizer, _of_cosines)
+    value = {"angular": _decorrelation}.get(_kind_of_angles(est), _of_cosines)
     floored, _ = value(est, m, float(getattr(est, "_floor", 0.0)))
     exact, off = value(est, m, 0.0)
     low, high = sorted([floored, exact])
     return Valued(norm.low + 0.5 * omega * low, norm.high + 0.5 * omega * high, norm.rounding + 0.5 * omega * off)
+
+
+def _kind_of_angles(est: Any) -> str:
+    return str(est.regularizer if hasattr(est, "regularizer") else est.penalty)
 
 
 def _gram(m: Machine) -> tuple[Array, Array]:
@@ -383,9 +395,9 @@ def _of_cosines(est: Any, m: Machine, floor: float) -> tuple[float, float]:
     s = np.clip(np.abs(G[k, other]) / sizes, 0.0, 1.0)
     relative = off_G.diagonal() / np.maximum(np.square(norms), 1e-300)
     off = np.abs(off_G[k, other]) / sizes + s * (relative[k] + relative[other])
-    if est.regularizer == "cosine":
+    if _kind_of_angles(est) == "cosine":
         return float(s.mean()), float(off.mean())
-    if est.regularizer == "incoherence":
+    if _kind_of_angles(est) == "incoherence":
         return float(np.sqrt(np.square(s).mean())), float(np.sqrt(np.square(off).mean()))
     t = np.arccos(s)
     moved = np.arccos(np.clip(s - off, 0.0, 1.0)) - np.arccos(np.clip(s + off, 0.0, 1.0))
@@ -398,6 +410,8 @@ def of_a_name(est: Any, m: Machine) -> Valued:
         return block_norm(est, m)
     if est.penalty == "pairwise":
         return pairwise_distances(est, m)
+    if est.penalty in ANGLES:
+        return angles(est, m)
     half = half_squared_norm(est, m)
     if est.penalty == "coupled":
         together = m.A.sum(axis=1, keepdims=True)
@@ -483,10 +497,12 @@ def _multi_label(est: Any, m: Machine, targets: Targets) -> Valued:
     off = np.broadcast_to(m.score_rounding, T.shape)
     if targets.y is not None:
         costs = np.broadcast_to(costs[np.arange(len(T)), targets.y][:, None], T.shape)
-    if est.loss == "relevance":
+    if est.loss in ("relevance", "squared_relevance"):
         slacks, known = 1.0 - T * m.scores, (T != 0.0) & (costs > 0.0)
-        loss = float((costs * np.maximum(slacks, 0.0))[known].sum())
-        change = float((costs * np.where(slacks > -off, off, 0.0))[known].sum())
+        hinges, moves = np.maximum(slacks, 0.0), np.where(slacks > -off, off, 0.0)
+        if est.loss == "squared_relevance":
+            hinges, moves = hinges**2, (2.0 * hinges + moves) * moves
+        loss, change = float((costs * hinges)[known].sum()), float((costs * moves)[known].sum())
     else:
         loss = change = 0.0
         for t, s, u, o in zip(T, m.scores, costs, off, strict=True):

@@ -71,7 +71,7 @@ class Trial:
 
     @property
     def convex(self) -> bool:
-        return bool(getattr(type(self.est), "_convex", True))
+        return bool(getattr(type(self.est), "_convex", True)) and getattr(self.est, "penalty", "") not in formulas.ANGLES
 
     @property
     def bounds_the_optimum(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 import polymargin
-from fuzz.formulas import CALLABLES
+from fuzz.formulas import ANGLES, CALLABLES
 from polymargin.validation import KERNELS
 
 MACHINES = (
@@ -210,7 +210,7 @@ def _of_lp_norm(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     p = _pick(rng, [1.5, 1.01, 1.1, 1.9, 2.0, "auto"], 0.3)
     if p == "auto" and (data["n"] > 120 or _chance(rng, 0.5)):
         p = 1.33
-    return {"p": p, "loss": _pick(rng, ["hinge", "squared_hinge"], 0.6)}
+    return {"p": p, "loss": _pick(rng, ["hinge", "squared_hinge"], 0.6), **_sometimes_costs(rng, data)}
 
 
 def _of_m3(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
@@ -222,6 +222,10 @@ def _of_m3(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
         own["norm"] = "l1"
     if _chance(rng, 0.2):
         own["epsilon"] = float(rng.choice([1e-12, 1e-9, 1e-3, 1.0]))
+    if _chance(rng, 0.4):
+        own["scale"] = "power"
+    if own["loss"] == "hinge" and "norm" not in own and own["p"] in (2.0, 3.0, 4.0, 8.0):
+        own |= _sometimes_costs(rng, data)
     return own
 
 
@@ -240,7 +244,7 @@ def _of_angular(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     own["regularizer"] = _pick(rng, ["angular", "cosine", "incoherence", "diversity"], 0.6)
     if _chance(rng, 0.1):
         own["n_starts"] = 2
-    return own
+    return own | _sometimes_costs(rng, data)
 
 
 def _of_one_vs_none(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
@@ -265,7 +269,7 @@ def _of_one_vs_none(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
 
 
 def _of_multi_label(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
-    own: Recipe = {"loss": _pick(rng, ["relevance", "ranking", "max_ranking"], 0.5)}
+    own: Recipe = {"loss": _pick(rng, ["relevance", "squared_relevance", "ranking", "max_ranking"], 0.4)}
     if data["multilabel"]:
         own["threshold"] = 0.0
         if data["n"] <= 80 and _chance(rng, 0.3):
@@ -275,25 +279,36 @@ def _of_multi_label(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
 
 
 def _of_top_k(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
-    return {"k": int(rng.choice([k for k in (1, 2, 3, data["c"]) if k <= data["c"]]))}
+    k = int(rng.choice([k for k in (1, 2, 3, data["c"]) if k <= data["c"]]))
+    return {"k": k, **_sometimes_costs(rng, data)}
 
 
 def _of_family(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
     absolute = ["lee_lin_wahba", "margin_regression", "absolute_max", "total_max", "total_sum", "reinforced", "one_vs_rest"]
     own: Recipe = {"loss": _pick(rng, ["weston_watkins", "crammer_singer", *absolute, "top_k"], 0.1)}
-    loss, c = own["loss"], data["c"]
+    loss = own["loss"]
     if loss == "top_k":
         own["k"] = 2
     elif _chance(rng, 0.3):
         own["squared"] = True
     if loss == "reinforced" and _chance(rng, 0.5):
         own["own_share"] = float(rng.choice([0.0, 0.2, 1.0]))
-    if loss in ("weston_watkins", "crammer_singer") and c <= 6 and _chance(rng, 0.4):
-        own["label_cost"] = [[0.0 if k == at else _cost(rng, k) for at in range(c)] for k in range(c)]
-    penalties = ["l2", "coupled", "lp"] + ([] if "kernel" in params else ["elastic_net", "group"])
+    if loss in ("weston_watkins", "crammer_singer", "top_k") and _chance(rng, 0.4):
+        own |= _of_costs(rng, data)
+    penalties = ["l2", "coupled", "lp", str(rng.choice(ANGLES))] + ([] if "kernel" in params else ["elastic_net", "group"])
     own["penalty"] = _pick(rng, penalties + ([] if loss == "one_vs_rest" else ["pairwise"]), 0.4)
     own |= _of_penalty(rng, own["penalty"])
     return own
+
+
+def _sometimes_costs(rng: Chooser, data: Recipe) -> Recipe:
+    return _of_costs(rng, data) if _chance(rng, 0.15) else {}
+
+
+def _of_costs(rng: Chooser, data: Recipe) -> Recipe:
+    """Of few classes: they are written out."""
+    c = data["c"]
+    return {"label_cost": [[0.0 if k == at else _cost(rng, k) for at in range(c)] for k in range(c)]} if c <= 6 else {}
 
 
 def _cost(rng: Chooser, k: int) -> float:
@@ -305,15 +320,20 @@ def _of_penalty(rng: Chooser, penalty: str) -> Recipe:
         return {"l1": _power(rng, 2.0)}
     if penalty == "coupled":
         return {"alpha": float(rng.choice([0.0, 0.5, 0.9]))}
+    if penalty in ANGLES:
+        return {"omega": float(rng.choice([0.1, 1.0, 30.0]))}
     if penalty == "lp":
         return {"p": float(rng.choice([1.1, 1.5, 2.0]))}
-    return {"p": float(rng.choice([2.0, 4.0])), "epsilon": float(rng.choice([1e-6, 1e-2]))} if penalty == "pairwise" else {}
+    if penalty != "pairwise":
+        return {}
+    scale = str(rng.choice(["norm", "power"]))
+    return {"p": float(rng.choice([2.0, 4.0])), "scale": scale, "epsilon": float(rng.choice([1e-6, 1e-2]))}
 
 
 _OWN = {
     "MarginSVC": _of_family,
-    "CrammerSingerSVC": lambda rng, params, data: {},
-    "WestonWatkinsSVC": lambda rng, params, data: {},
+    "CrammerSingerSVC": lambda rng, params, data: _sometimes_costs(rng, data),
+    "WestonWatkinsSVC": lambda rng, params, data: _sometimes_costs(rng, data),
     "LpNormSVC": _of_lp_norm,
     "M3SVC": _of_m3,
     "MarginDistributionSVC": _of_margin_distribution,

@@ -48,7 +48,7 @@ class Defect(AssertionError):
 
 def check(data: bytes) -> str:
     """Read one input; returns "" or what the reader said; raises what is a defect."""
-    from polymargin.persistence import ModelFileError
+    from polymargin.storage.models import ModelFileError
     from polymargin.tables import TableError
 
     if not data:
@@ -83,7 +83,7 @@ def _table(content: bytes, **options: Any) -> None:
 
 
 def _model(content: bytes) -> None:
-    from polymargin.persistence import load_with_notes
+    from polymargin.storage.models import load_with_notes
 
     model, _ = load_with_notes(io.BytesIO(content), max_bytes=MAX_BYTES)
     if not hasattr(model, "get_params"):
@@ -272,7 +272,7 @@ def _with_atheris(seconds: float) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["polymargin", "numpy.lib.format", "zipfile"]):
-        import polymargin.persistence
+        import polymargin.storage.models
         import polymargin.tables  # noqa: F401
     _limited()
     with tempfile.TemporaryDirectory() as folder:

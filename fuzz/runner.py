@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import re
 import signal
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LIMIT = 20.0  # seconds of processor time of a case
-GRACE = 100.0  # seconds of the clock, after which a worker is given up
+GRACE = 100.0  # seconds of the clock, after which a worker is given up; more if others want the processors too
 
 
 @dataclass
@@ -91,7 +92,7 @@ class _Worker:
                 return self.pipe.recv()
         except EOFError:
             return Outcome(self.seed, draw(self.seed)["machine"], "crashed", [("survives", "the process died")])
-        if time.monotonic() - self.since > GRACE:
+        if time.monotonic() - self.since > GRACE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)):
             self.process.kill()
             return Outcome(self.seed, draw(self.seed)["machine"], "hung", [("answers", f"no answer in {GRACE:g} s")])
         return None

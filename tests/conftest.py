@@ -11,7 +11,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips its arr
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-sys.path.insert(0, str(Path(__file__).parent))  # registry.py and reference.py, whatever the import mode
+sys.path.insert(0, str(Path(__file__).parent / "support"))  # registry.py and reference.py, whatever the import mode
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

@@ -31,8 +31,10 @@ def machines(case: Case) -> list[Candidate]:
         "AR-MSVM": AngularSVC,
         "One vs None": OneVsNoneSVC,
     }
+    grids = {name: machine._grid for name, machine in named.items()}
+    grids["M3SVM"] = {"p": (2, 4)}  # in the paper's scale, as it is printed
     found = [
-        use.ours(machine, name, {**machine._grid, "C": Cs}, tol=case.tol)
+        use.ours(machine, name, {**grids[name], "C": Cs}, tol=case.tol, **({"scale": "power"} if machine is M3SVC else {}))
         for name, machine in named.items()
     ]
     band = {"theta": (0.2, 0.6), "C": tuple(C / 10 for C in Cs)}

@@ -1,8 +1,8 @@
 """mcODM, Table 2 (Zhang & Zhou, ICML 2017)."""
 
 from polymargin import CrammerSingerSVC, MarginDistributionSVC
-from polymargin._known_datasets import KNOWN
 from polymargin.comparison import Candidate
+from polymargin.datasets.known import KNOWN
 
 from . import machines as use
 from .plan import Case, Paper, Printed, Table

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polymargin.certificate import Certificate
     from polymargin.comparison import compare_machines
     from polymargin.estimators import (
         M3SVC,
@@ -22,9 +21,11 @@ if TYPE_CHECKING:
     )
     from polymargin.estimators.family import machines
     from polymargin.export import to_json, to_onnx
-    from polymargin.paths import PathCV, regularization_path
-    from polymargin.persistence import load, save
+    from polymargin.problems.certificate import Certificate
     from polymargin.rejection import RejectOption
+    from polymargin.selection.paths import PathCV, regularization_path
+    from polymargin.storage.models import load, save
+    from polymargin.trees import LabelTree
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "AngularSVC",
     "Certificate",
     "CrammerSingerSVC",
+    "LabelTree",
     "LpNormSVC",
     "MarginDistributionSVC",
     "MarginSVC",
@@ -54,14 +56,15 @@ __all__ = [
 
 # Names load on use, so that the command line can answer --help without scikit-learn. Machines live in `estimators`.
 _HOMES = {
-    "Certificate": "certificate",
-    "PathCV": "paths",
+    "Certificate": "problems.certificate",
+    "LabelTree": "trees",
+    "PathCV": "selection.paths",
     "RejectOption": "rejection",
     "compare_machines": "comparison",
-    "load": "persistence",
+    "load": "storage.models",
     "machines": "estimators.family",
-    "regularization_path": "paths",
-    "save": "persistence",
+    "regularization_path": "selection.paths",
+    "save": "storage.models",
     "to_json": "export",
     "to_onnx": "export",
 }

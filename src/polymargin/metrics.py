@@ -1,4 +1,4 @@
-"""Measures of label matrices that know what is unknown, and of probabilities.
+"""Measures of label matrices that know what is unknown, of ranked labels, and of probabilities.
 
 In a label matrix 1 has the label, -1 is known not to have it, 0 is unknown. scikit-learn's own measures count every entry
 that is not 0 as a label, -1 too.
@@ -16,15 +16,32 @@ from scipy import sparse
 from polymargin import validation
 from polymargin.calibration import measures
 from polymargin.calibration.costs import cost_matrix
+from polymargin.ranked_labels import label_propensities, ndcg_at_k, precision_at_k, propensity_scored_precision_at_k
+
+__all__ = [
+    "METRICS",
+    "OF_CUTS",
+    "brier_score",
+    "expected_calibration_error",
+    "expected_cost",
+    "known_label_score",
+    "known_label_scorer",
+    "label_propensities",
+    "ndcg_at_k",
+    "precision_at_k",
+    "propensity_scored_precision_at_k",
+]
 
 Flags = NDArray[np.bool_]
+
+__all__ = ["brier_score", "expected_calibration_error", "expected_cost", "known_label_score", "known_label_scorer"]
 
 
 def expected_calibration_error(
     y_true: Any,
     y_prob: Any,
     *,
-    n_bins: int = 15,
+    n_bins: int = measures.BINS,
     strategy: str = "uniform",
     sample_weight: Any = None,
     classes: Any = None,

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from polymargin.certificate import Ledger
+from polymargin.losses import CrammerSingerHinge
+from polymargin.penalties import SquaredNorm
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.moves import FixedPoint, Move
 from polymargin.solvers.bounds import Ray, Repaired, balanced_duals, balanced_sparse_duals, class_sums, flows_of, signed
@@ -153,11 +156,12 @@ def test_repaired_duals_are_a_circulation_dense_sparse_and_signed():
     A[np.arange(60), y] = 0.0
     balanced = balanced_duals(A, y)
     np.testing.assert_allclose(signed(balanced, y).sum(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(balanced_sparse_duals(sparse_duals(A), y, 4).dense(4), balanced)
+    X = rng.normal(size=(60, 3))
+    problem = Problem(X, y, np.ones(60), 4, CrammerSingerHinge(), SquaredNorm(), True)
+    np.testing.assert_allclose(balanced_sparse_duals(problem, sparse_duals(A)).dense(4), balanced)
     flows = flows_of(A, y)
     assert flows[1, 2] == pytest.approx(A[y == 1, 2].sum())
-    X = rng.normal(size=(60, 3))
-    np.testing.assert_allclose(class_sums(X, sparse_duals(A), y, 4), X.T @ signed(A, y))
+    np.testing.assert_allclose(class_sums(problem, sparse_duals(A)), X.T @ signed(A, y))
     factors = np.exp(rng.normal(size=(4, 4)))
     turned = sparse_duals(A * np.where(rng.random(60) < 0.5, 1.0, -1.0)[:, None])
     scaled = Repaired(factors, Ray(1.0, 1.0)).duals(turned, y)

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import polymargin.solvers  # noqa: F401  before label_problem, which needs its types
-from polymargin.certificate import Ledger
-from polymargin.label_problem import LabelProblem, Pairs
 from polymargin.losses import WestonWatkinsHinge
 from polymargin.penalties import CoupledNorm, SquaredNorm, ZeroSumNorm
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.problems.labels import LabelProblem, Pairs
 from polymargin.solvers.interior.blocks.band import Band
 from polymargin.solvers.interior.blocks.hinges import WestonWatkins
 from polymargin.solvers.interior.blocks.label_pairs import LabelPairs

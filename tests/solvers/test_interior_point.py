@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from polymargin.losses import CrammerSingerHinge, TopKHinge
 from polymargin.penalties import SquaredNorm
-from polymargin.problem import Problem
+from polymargin.problems.classes import Problem
 from polymargin.solvers.interior.blocks import BLOCKS
 from polymargin.solvers.interior.blocks.row_terms import Edges
 from polymargin.solvers.interior.quadratic import interior_point

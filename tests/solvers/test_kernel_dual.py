@@ -12,9 +12,10 @@ from reference import REFERENCES
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC, features
+from polymargin import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.fitting import expansion
-from polymargin.features import KernelMap
+from polymargin.features import kernel_map as features
+from polymargin.features.kernel_map import KernelMap
 from polymargin.solvers.ascent import gram_rows
 from polymargin.solvers.ascent import kernel as kernel_dual
 

@@ -11,11 +11,11 @@ from reference import crammer_singer, weston_watkins
 from reference_lp import lp_norm_optimum
 
 from polymargin import AngularSVC, CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
-from polymargin.certificate import Ledger
 from polymargin.losses import LOSSES
-from polymargin.losses.domain import Box, Simplex
+from polymargin.losses.domains.domain import Box, Simplex
 from polymargin.penalties import PENALTIES, BlockNorm
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import convex, cost_model
 from polymargin.solvers.ascent.convex_model import Tangent, solve_by_newton, solve_exactly
 from polymargin.solvers.ascent.row_ascent import dual_ascent

@@ -7,15 +7,15 @@ import pytest
 from scipy import sparse
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
 from polymargin.losses import WestonWatkinsHinge
-from polymargin.penalties.pairwise import PairwiseDistances
-from polymargin.problem import Problem
+from polymargin.penalties.pairs.pairwise import PairwiseDistances
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import rows as row_products
 from polymargin.solvers.ascent.pair_weights import PairMetric
 from polymargin.solvers.interior.pair_iterate import PairIterate
-from polymargin.solvers.newton.active_set import _PairNewton
-from polymargin.solvers.newton.pair_factor import PairFactor
+from polymargin.solvers.newton.faces.active_set import _PairNewton
+from polymargin.solvers.newton.faces.pair_factor import PairFactor
 from polymargin.solvers.rows import Design, KeptProducts, RowSpan
 
 
@@ -71,7 +71,7 @@ def test_a_factor_serves_pairs_that_leave_and_join(fit_intercept, kind):
     dense = rng.standard_normal((n, d)) + 0.5
     y = np.arange(n, dtype=np.int32) % c
     X = sparse.csr_matrix(dense) if kind == "csr" else dense
-    problem = Problem(X, y, np.full(n, 2.0), c, WestonWatkinsHinge(), PairwiseDistances(p=3.0), fit_intercept)
+    problem = Problem(X, y, np.full(n, 2.0), c, WestonWatkinsHinge(), PairwiseDistances(3.0, scale="power"), fit_intercept)
     now = PairIterate(problem, Design(X, problem.cost, fit_intercept, False))
     now.start_along_means()
     metric = PairMetric(problem.penalty, now.V[:d])
@@ -100,9 +100,10 @@ def test_a_factor_serves_pairs_that_leave_and_join(fit_intercept, kind):
 
 @pytest.mark.parametrize("p", [1.5, 2.0, 4.0])
 @pytest.mark.parametrize("size", [1.0, 1e6])
-def test_a_model_far_away_bounds_the_conjugate_nevertheless(p, size):
+@pytest.mark.parametrize("scale", ["norm", "power"])
+def test_a_model_far_away_bounds_the_conjugate_nevertheless(scale, p, size):
     """With two classes the large parts of the bound cancel; what rounding hides must not make it a false one."""
-    penalty = PairwiseDistances(p=p)
+    penalty = PairwiseDistances(p=p, scale=scale)
     for seed in range(10):
         rng = np.random.default_rng(seed)
         Z = rng.standard_normal((6, 2))

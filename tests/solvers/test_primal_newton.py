@@ -9,12 +9,13 @@ from scipy import sparse
 from polymargin._core import native
 from polymargin.losses import CrossEntropy, PairwiseLogistic, WestonWatkinsHinge
 from polymargin.penalties import PairwiseDistances
-from polymargin.penalties.pairwise_l1 import PairwiseL1
+from polymargin.penalties.pairs.pairwise_l1 import PairwiseL1
 from polymargin.solvers.interior.systems import NewtonSystem, ProductCurvature, SoftmaxCurvature, StarCurvature
 from polymargin.solvers.interior.systems import stacked as newton_system
 from polymargin.solvers.rows import Design
 
 N, D, C = 40, 6, 4
+SCALES = ("norm", "power")
 
 
 @pytest.fixture
@@ -83,9 +84,10 @@ def test_native_passes_refuse_arrays_that_do_not_fit(data):
 
 @pytest.mark.parametrize("blur", [0.0, 1e-3])
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, 4.0, np.inf])
-def test_penalty_models(p, blur, data):
+@pytest.mark.parametrize("scale", SCALES)
+def test_penalty_models(scale, p, blur, data):
     rng = data[3]
-    penalty, (W, V) = PairwiseDistances(p, 1e-3), rng.normal(size=(2, D, C))
+    penalty, (W, V) = PairwiseDistances(p, 1e-3, scale), rng.normal(size=(2, D, C))
     width = penalty.width(W, blur)
     model = penalty.model(W, width)
     t = 1e-5
@@ -100,9 +102,10 @@ def test_penalty_models(p, blur, data):
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 4.0])
-def test_l1_models(p, data):
+@pytest.mark.parametrize("scale", SCALES)
+def test_l1_models(scale, p, data):
     rng = data[3]
-    penalty, (W, V) = PairwiseL1(p, 1e-3), rng.normal(size=(2, D, C))
+    penalty, (W, V) = PairwiseL1(p, 1e-3, scale), rng.normal(size=(2, D, C))
     width, t = penalty.width(W, 0.3), 1e-6
     model = penalty.model(W, width)
     slope = (penalty.model(W + t * V, width).value - penalty.model(W - t * V, width).value) / (2 * t)
@@ -115,31 +118,33 @@ def test_l1_models(p, data):
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
-def test_flows_bound_the_conjugate(p, data):
+@pytest.mark.parametrize("scale", SCALES)
+def test_flows_bound_the_conjugate(scale, p, data):
     """R*(tZ) >= <tZ, W> - R(W) for every W: the bound must lie above."""
     rng = data[3]
-    penalty = PairwiseDistances(p, 1e-3)
+    penalty = PairwiseDistances(p, 1e-3, scale)
     for _ in range(20):
         W, Z = rng.normal(size=(2, D, C))
         Z -= Z.mean(axis=1, keepdims=True)
         bound, _ = penalty.conjugate_along(penalty.model(W, penalty.width(W, 1e-6)), Z)
         for t in (0.1, 1.0, 2.0):
-            for scale in (0.1, 1.0, 3.0):
-                V = scale * rng.normal(size=(D, C))
+            for factor in (0.1, 1.0, 3.0):
+                V = factor * rng.normal(size=(D, C))
                 assert bound(t) >= t * (Z * V).sum() - penalty.value(V) - 1e-9
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", ["star", "softmax", "products"])
 @pytest.mark.parametrize("p", [1.5, 4.0])
-def test_assembled_and_iterative_systems_agree(p, kind, fit_intercept, data, monkeypatch):
+@pytest.mark.parametrize("scale", SCALES)
+def test_assembled_and_iterative_systems_agree(scale, p, kind, fit_intercept, data, monkeypatch):
     X, y, cost, rng = data
     design = Design(X, cost, fit_intercept, rotate=False)
     V = rng.normal(size=(design.n_unknowns, C))
     V -= V.mean(axis=1, keepdims=True)
     S = design.scores(V)
     T, W = np.empty_like(S), np.zeros_like(S)
-    penalty = PairwiseDistances(p, 1e-3)
+    penalty = PairwiseDistances(p, 1e-3, scale)
     model = penalty.model(V[: design.r], penalty.width(V[: design.r], 1e-2))
     if kind == "star":
         native.pairwise_logistic(S, y, cost, T, W)

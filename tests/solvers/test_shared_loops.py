@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polymargin.solvers.models.descent import Look, descend
-from polymargin.solvers.newton.face_search import Change, FaceSearch
+from polymargin.solvers.newton.faces.face_search import Change, FaceSearch
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod
 

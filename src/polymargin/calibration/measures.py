@@ -12,6 +12,7 @@ from polymargin import validation
 Array = NDArray[np.float64]
 
 STRATEGIES = ("uniform", "quantile")
+BINS = 15
 _LEAST = 1e-15  # probability of what was thought impossible, in a logarithm
 
 
@@ -81,3 +82,17 @@ def log_loss(y: NDArray[np.intp], P: Array, weight: Array | None = None) -> floa
     """Mean negative logarithm of the probability of what happened."""
     own = np.where(y < 0, 0.0, P[np.arange(len(y)), y])
     return float(np.average(-np.log(np.maximum(own, _LEAST)), weights=weight))
+
+
+def all_measures(y_true: Any, y_prob: Any, classes: Any = None) -> dict[str, float]:
+    """Log loss, Brier score and expected calibration error.
+
+    Of a label matrix, each known entry is a row with two classes: has the label, has it not.
+    """
+    if np.ndim(y_true) == 2:
+        Y = np.asarray(y_true)
+        known = Y != 0 if (Y < 0).any() else np.ones(Y.shape, dtype=bool)
+        y_true, y_prob, classes = Y[known] > 0, np.asarray(y_prob)[known], [False, True]
+    y, P = checked_probabilities(y_true, y_prob, classes)
+    bins = reliability(y_true, y_prob, BINS, "uniform", None, classes)
+    return {"log_loss": log_loss(y, P), "brier_score": brier(y, P), "calibration_error": bins.error}

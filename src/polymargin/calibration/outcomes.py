@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from polymargin.calibration.scaling import Terms
-from polymargin.folds import Folds, label_folds, stratified_folds
+from polymargin.selection.folds import Folds, label_folds, stratified_folds
 
 Array = NDArray[np.float64]
 

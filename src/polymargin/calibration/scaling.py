@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from polymargin.folds import Folds
+from polymargin.selection.folds import Folds
 
 Array = NDArray[np.float64]
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to an error that says more
             warnings.showwarning = _show_warning
             if getattr(args, "jobs", 1) != 1:
-                from polymargin.cli._workers import shield_workers
+                from polymargin.cli.shared.workers import shield_workers
 
                 shield_workers()
             code = int(args.run(args))
@@ -155,7 +155,7 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def _one_line(message: str) -> str:
-    from polymargin.cli._output import printable
+    from polymargin.cli.shared.output import printable
 
     line = " ".join(message.split())
     return printable(line if len(line) <= _LONGEST else line[:_LONGEST] + "…")

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_training_table
-from polymargin.cli._output import print_json, write_text
+from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, read_training_table
+from polymargin.cli.shared.output import print_json, write_text
 
 HELP = "compare all machines on a data file and recommend one"
 EPILOG = "Example: polymargin compare iris.csv --target species --budget 60s --report iris.html"
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     budget = seconds_of(args.budget)
     _check_places(args)
-    from polymargin.cli._progress import Progress
+    from polymargin.cli.shared.progress import Progress
     from polymargin.comparison import compare_machines
     from polymargin.tables import make_preprocessor
 
@@ -83,12 +83,12 @@ def _write_files(args: argparse.Namespace, table: Any, comparison: Any) -> None:
         comparison.plot().figure.savefig(args.plot, dpi=150)
         print(f"plot: {args.plot}", file=said)
     if args.report:
-        from polymargin.report import html_report
+        from polymargin.comparison.report import html_report
 
         write_text(args.report, html_report(comparison, title=table.describe(), command=_command(args)))
         print(f"report: {args.report}", file=said)
     if args.output:
-        from polymargin.persistence import save
+        from polymargin.storage.models import save
 
         save(comparison.fit_winner(), args.output, notes={"layout": table.layout.to_json()})
         print(f"saved: {args.output}", file=said)
@@ -113,8 +113,8 @@ def seconds_of(text: str | None) -> float | None:
 def _check_places(args: argparse.Namespace) -> None:
     """What would fail when files are written fails before the work."""
     from polymargin.cli import UsageError
-    from polymargin.cli._data import input_file
-    from polymargin.files import check_output
+    from polymargin.cli.shared.data import input_file
+    from polymargin.storage.files import check_output
 
     for option, path in (("--report", args.report), ("--plot", args.plot), ("--output", args.output)):
         if path == "-" and option != "--report":

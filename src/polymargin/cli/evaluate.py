@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
-from polymargin.cli._models import open_model
-from polymargin.cli._output import aligned, print_json, printable
+from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, read_table_like
+from polymargin.cli.shared.models import open_model
+from polymargin.cli.shared.output import aligned, print_json, printable
 
 HELP = "measure a model on a data file with labels"
 
@@ -26,26 +26,59 @@ def run(args: argparse.Namespace) -> int:
     if args.model == "-" and args.data == "-":
         raise UsageError("model and data cannot both be standard input")
     opened = open_model(args.model)
-    table = read_table_like(args, args.data, opened.layout, args.target)
+    table = read_table_like(args, args.data, opened.layout, args.target, sparse_labels=True)
     if table.y is None:
         named = f" (in training it was {', '.join(opened.layout.targets)})" if opened.layout.targets else ""
         raise TableError(table.source, f"there are no labels to compare with; name the column with --target{named}")
+    if hasattr(table.y, "toarray"):  # too many labels for a table of them, or for a matrix of predictions
+        ranked = measured(opened.model, table)
+        if args.json:
+            print_json({"source": table.source, "rows": table.n_rows, **ranked})
+        else:
+            print(printable(f"{table.source}: {table.n_rows} rows"))
+            print("\n".join(f"{name.replace('_', ' '):18} {value:.4f}" for name, value in ranked.items()))
+        return 0
     predicted = opened.predict(table)
     if predicted.ndim != table.y.ndim:
         raise TableError(table.source, f"labels of shape {table.y.shape}, but the model predicts {predicted.shape}")
-    measured = metrics(table.y, predicted, predicted.ndim == 2)
+    found = metrics(table.y, predicted, predicted.ndim == 2)
+    if hasattr(opened.model, "predict_proba"):
+        found |= probability_metrics(table.y, opened.probabilities(table), opened.machine.classes_)
     rows = per_class(table.y, predicted, table.target_names)
     if args.json:
-        print_json({"source": table.source, "rows": table.n_rows, **measured, "classes": rows})
+        print_json({"source": table.source, "rows": table.n_rows, **found, "classes": rows})
         return 0
     print(printable(f"{table.source}: {table.n_rows} rows"))
     if predicted.ndim == 2 and (table.y < 0).any():
         print(f"{(table.y != 0).sum()} of {table.y.size} entries are known (1 or -1); only these count")
-    print("\n".join(f"{name.replace('_', ' '):18} {value:.4f}" for name, value in measured.items()))
+    print("\n".join(f"{name.replace('_', ' '):18} {value:.4f}" for name, value in found.items()))
     header = ["label" if predicted.ndim == 2 else "class", "precision", "recall", "F1", "rows"]
     shown = [[row["name"], *(f"{row[key]:.4f}" for key in ("precision", "recall", "f1")), row["rows"]] for row in rows]
     print(f"\n{aligned(header, shown)}")
     return 0
+
+
+def measured(model: Any, table: Any) -> dict[str, float]:
+    """Measures of a model on a table with labels; of a sparse label matrix those of the best five."""
+    if not hasattr(table.y, "toarray"):
+        return metrics(table.y, model.predict(table.X), table.multilabel)
+    from polymargin.metrics import ndcg_at_k, precision_at_k
+
+    top = best_labels(model, table.X, min(5, table.y.shape[1]))
+    places = [k for k in (1, 3, 5) if k <= top.shape[1]]
+    return {f"P@{k}": precision_at_k(table.y, top, k) for k in places} | {
+        f"nDCG@{k}": ndcg_at_k(table.y, top, k) for k in places[1:]
+    }
+
+
+def best_labels(model: Any, X: Any, k: int) -> Any:
+    """The k best labels of rows, by the last step of a pipeline."""
+    from polymargin.cli import UsageError
+
+    machine = model.steps[-1][1] if hasattr(model, "steps") else model
+    if not hasattr(machine, "predict_topk"):
+        raise UsageError(f"this {type(machine).__name__} cannot rank labels: it has no predict_topk")
+    return machine.predict_topk(model[:-1].transform(X) if hasattr(model, "steps") else X, k)
 
 
 def metrics(y: Any, predicted: Any, multilabel: bool) -> dict[str, float]:
@@ -64,6 +97,16 @@ def metrics(y: Any, predicted: Any, multilabel: bool) -> dict[str, float]:
         "balanced_accuracy": float(recalls.mean()),
         "macro_f1": float(m.f1_score(y, predicted, average="macro", zero_division=0.0)),
     }
+
+
+def probability_metrics(y: Any, probabilities: Any, classes: Any) -> dict[str, float]:
+    """Measures of the probabilities; of several labels those of the known entries."""
+    from polymargin.calibration.measures import all_measures
+
+    if y.ndim == 2:
+        return all_measures(y, probabilities)
+    y, classes = _of_one_kind(y, classes)
+    return all_measures(y, probabilities, classes)
 
 
 def per_class(y: Any, predicted: Any, label_names: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import PurePath
 from typing import Any
 
-from polymargin.cli._models import open_model
-from polymargin.cli._output import write_bytes
+from polymargin.cli.shared.models import open_model
+from polymargin.cli.shared.output import write_bytes
 
 HELP = "write a model as ONNX, or a linear one as JSON that any language can score"
 EPILOG = "ONNX needs pip install 'polymargin[onnx]'. Example: polymargin export iris.pm iris.onnx"
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from polymargin.cli import UsageError
-    from polymargin.files import check_output
+    from polymargin.storage.files import check_output
 
     to = args.to or PurePath(args.output).suffix.lstrip(".").lower()
     if to not in _FORMATS:

@@ -7,9 +7,9 @@ import contextlib
 import io
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, read_table_like
-from polymargin.cli._models import open_model
-from polymargin.cli._output import print_json, printable
+from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, read_table_like
+from polymargin.cli.shared.models import open_model
+from polymargin.cli.shared.output import print_json, printable
 
 HELP = "tell what is in a model file; with its training data, margins and bounds too"
 
@@ -68,6 +68,9 @@ def summary(opened: Any) -> dict[str, Any]:
         "text_features": layout.text,
         "targets": layout.targets,
     }
+    if hasattr(machine, "temperature_"):
+        found["probabilities"] = {name: getattr(machine, f"{name}_") for name in ("temperature", "class_biases", "lapse")}
+        found["probabilities"]["mixes_classes"] = machine.class_mixing_ is not None
     end = getattr(machine, "certificate_", None)
     if end is not None:
         found["certificate"] = {name: value for name, value in vars(end).items() if name != "history"}

@@ -8,9 +8,9 @@ import io
 import json
 from typing import Any
 
-from polymargin.cli._data import DATA_HELP, add_table_arguments, input_file, read_table_like
-from polymargin.cli._models import open_model
-from polymargin.cli._output import plain, write_text
+from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, input_file, read_table_like
+from polymargin.cli.shared.models import open_model
+from polymargin.cli.shared.output import plain, write_text
 
 HELP = "predict the labels of the rows of a data file"
 EPILOG = "One label a line; several labels a row: a csv of 0 and 1. Example: polymargin predict iris.pm new.csv > labels.txt"
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="model file; - for standard input")
     parser.add_argument("data", help=DATA_HELP)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("--top", type=int, metavar="K", help="the K best labels of each row, best first, as a csv")
     parser.add_argument("--scores", action="store_true", help="a csv of labels and scores, with names")
     parser.add_argument("--proba", action="store_true", help="the same with probabilities, after train --proba")
     parser.add_argument("--json", action="store_true", help="write JSON")
@@ -28,13 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from polymargin.cli import UsageError
-    from polymargin.files import check_output
+    from polymargin.storage.files import check_output
 
     if args.model == "-" and args.data == "-":
         raise UsageError("model and data cannot both be standard input")
     check_output(args.output, [args.model, input_file(args.data)])
     opened = open_model(args.model)
     table = read_table_like(args, args.data, opened.layout, args.target)
+    if args.top is not None:
+        write_text(args.output, _top(args, opened, table))
+        return 0
     labels = opened.predict(table)
     names = _label_names(opened, labels)
     numbers: dict[str, tuple[list[str], Any]] = {}  # what to write besides the labels: names of columns, and rows
@@ -52,6 +56,24 @@ def run(args: argparse.Namespace) -> int:
         text = _as_csv(labels, names, numbers)
     write_text(args.output, text)
     return 0
+
+
+def _top(args: argparse.Namespace, opened: Any, table: Any) -> str:
+    """The best labels of each row by name."""
+    from polymargin.cli import UsageError
+    from polymargin.cli.evaluate import best_labels
+
+    if args.scores or args.proba:
+        raise UsageError("--top gives labels only: leave --scores and --proba out")
+    if args.top < 1:
+        raise UsageError(f"--top {args.top} is not valid: at least 1")
+    best, names = best_labels(opened.model, table.X, args.top), opened.layout.targets
+    named = [[names[k] for k in row] for row in best.tolist()] if opened.layout.multilabel and names else best.tolist()
+    if args.json:
+        return json.dumps(plain({"predictions": named})) + "\n"
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(named)
+    return out.getvalue()
 
 
 def _by_name(values: Any, names: list[str]) -> tuple[list[str], Any]:

@@ -16,13 +16,20 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 
 from polymargin.comparison.known_labels import KnownLabelsClassifier
-from polymargin.estimators import machines
+from polymargin.estimators import MarginSVC, machines
 
 LINEAR_CS = tuple(np.logspace(-2, 2, 5))
 KERNEL_CS = (0.1, 1.0, 10.0, 100.0)
 NYSTROEM_FROM = 3000  # rows from which our kernel machines use a Nystroem map
 NYSTROEM_RANK = 500
 SVC_UP_TO = 20_000  # rows beyond which SVC is too slow to be tuned
+
+# Products of the family without a class of their own that were level with the best loss most often on the papers' data
+# (docs/family.md, "Which losses win"). What never wins takes no time here.
+FAMILY: dict[str, dict[str, Any]] = {
+    "MarginSVC Weston-Watkins squared": {"loss": "weston_watkins", "squared": True},
+    "MarginSVC Crammer-Singer squared": {"loss": "crammer_singer", "squared": True},
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,14 @@ def _our_machines(n_rows: int, multilabel: bool, random_state: int | None) -> li
             kernel = machine(**{**estimator.get_params(), "kernel": "rbf", "n_components": rank})
             grid = {**{key: values[-1:] for key, values in own.items()}, "C": KERNEL_CS}
             found.append(Candidate(f"{name} rbf", kernel, grid, ours=True))
-    return found
+    return found if multilabel else found + _members_of_the_family(random_state)
+
+
+def _members_of_the_family(random_state: int | None) -> list[Candidate]:
+    return [
+        Candidate(name, MarginSVC(**product, random_state=random_state), {"C": LINEAR_CS}, ours=True)
+        for name, product in FAMILY.items()
+    ]
 
 
 def _rivals(n_rows: int, n_classes: int, random_state: int | None) -> list[Candidate]:

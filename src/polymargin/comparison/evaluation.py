@@ -21,7 +21,7 @@ from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
 from polymargin.comparison.scoring import OutOfTime, score_all
-from polymargin.paths import PathCV
+from polymargin.selection.paths import PathCV
 
 STEP = "machine"  # the last step of the pipelines
 

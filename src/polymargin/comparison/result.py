@@ -180,16 +180,22 @@ class Comparison:
     def _winner_model(self) -> Any:
         return self._search(self._candidate(self.winner)).fit(*self._data).best_estimator_
 
-    def fitted_on_split(self, machine: str) -> FittedOnSplit:
-        """A machine with the parameters that the first split chose, fitted on that split's training rows."""
-        if machine not in self._fitted:
+    def fitted_on_split(self, machine: str, **settings: Any) -> FittedOnSplit:
+        """A machine with the parameters that the first split chose, and `settings`, fitted on that split's training rows."""
+        key = f"{machine} {settings}"
+        if key not in self._fitted:
             (X, y), (train, test) = self._data, self._first_split
             chosen = next(record.params for record in self._of(machine) if record.split == 0)
             model = self._search(self._candidate(machine)).estimator
-            model.set_params(**{f"{STEP}__{name}": value for name, value in chosen.items()})
+            model.set_params(**{f"{STEP}__{name}": value for name, value in {**chosen, **settings}.items()})
             model.fit(_safe_indexing(X, train), _safe_indexing(y, train))
-            self._fitted[machine] = FittedOnSplit(model, _safe_indexing(X, test), _safe_indexing(y, test))
-        return self._fitted[machine]
+            self._fitted[key] = FittedOnSplit(model, _safe_indexing(X, test), _safe_indexing(y, test))
+        return self._fitted[key]
+
+    @property
+    def first_test_rows(self) -> Any:
+        """Numbers of the rows that the first split left out, counted from 0."""
+        return self._first_split[1]
 
     def _candidate(self, machine: str) -> Candidate:
         return next(candidate for candidate in self.candidates if candidate.name == machine)
@@ -269,7 +275,7 @@ class Comparison:
         ax.axvline(self.table[0].scores[self.metric], color="0.8", linewidth=1, zorder=0)
         ax.set_xlim(right=min(ax.get_xlim()[1], 1.005))  # no score is above 1
         ax.set_xlabel(f"{self.metric.replace('_', ' ')}, mean and 95 % interval")
-        ax.set_title("black: polymargin, grey: scikit-learn; hollow: worse than the best (p < 0.05)", fontsize=9)
+        ax.set_title("circles: polymargin, squares: others; hollow: worse than the best (p < 0.05)", fontsize=9)
         return ax
 
     @cached_property

@@ -215,7 +215,7 @@ def distances_of_gram(G: Array) -> Array:
 
 
 class NormBound(NamedTuple):
-    """``largest = max_i |((w_k - w_l) . x_i)_{k<l}|_p`` of the rows, and `bound` on it from radius and pairwise margins."""
+    """``largest = max_i |(<w_k - w_l, x_i>)_{k<l}|_p`` of the rows, and `bound` on it from radius and pairwise margins."""
 
     largest: float
     bound: float

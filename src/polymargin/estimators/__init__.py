@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from polymargin.estimators.angular import AngularSVC
-from polymargin.estimators.classical import CrammerSingerSVC, WestonWatkinsSVC
-from polymargin.estimators.lp_norm import LpNormSVC
-from polymargin.estimators.m3 import M3SVC
-from polymargin.estimators.margin_distribution import MarginDistributionSVC
-from polymargin.estimators.margin_svc import MarginSVC
-from polymargin.estimators.multi_label import MultiLabelSVC
-from polymargin.estimators.one_vs_none import OneVsNoneSVC
-from polymargin.estimators.top_k import TopKSVC
+from polymargin.estimators.machines.angular import AngularSVC
+from polymargin.estimators.machines.classical import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin.estimators.machines.lp_norm import LpNormSVC
+from polymargin.estimators.machines.m3 import M3SVC
+from polymargin.estimators.machines.margin_distribution import MarginDistributionSVC
+from polymargin.estimators.machines.margin_svc import MarginSVC
+from polymargin.estimators.machines.multi_label import MultiLabelSVC
+from polymargin.estimators.machines.one_vs_none import OneVsNoneSVC
+from polymargin.estimators.machines.top_k import TopKSVC
 
 __all__ = [
     "M3SVC",

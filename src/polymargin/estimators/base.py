@@ -19,22 +19,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
 from polymargin.calibration import ClassOutcomes, Outcomes
-from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.out_of_fold import FoldFits, calibrated
 from polymargin.estimators.fitting.returned import as_returned, solve_near_zero, solver_tolerance
-from polymargin.estimators.keywords import OwnKeywords
-from polymargin.estimators.onnx_hooks import OnnxHooks
-from polymargin.estimators.probabilities import CALIBRATION, Probabilities
-from polymargin.estimators.support import LinearSupport
-from polymargin.estimators.vectors import LinearVectors, dense64
+from polymargin.estimators.fitting.thinned import objective_of
+from polymargin.estimators.parts.array_libraries import any_arrays
+from polymargin.estimators.parts.keywords import OwnKeywords
+from polymargin.estimators.parts.onnx_hooks import OnnxHooks
+from polymargin.estimators.parts.probabilities import CALIBRATION, Probabilities
+from polymargin.estimators.parts.support import LinearSupport
+from polymargin.estimators.parts.top_scores import BLOCK_ENTRIES, TopPredictions, score_type
+from polymargin.estimators.parts.vectors import LinearVectors
 from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.problems.progress_lines import with_progress
 from polymargin.solvers import Solution, SparseDuals, Start, solve
 
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
     from polymargin.estimators.fitting.expansion import Expansion
-    from polymargin.features import KernelMap
+    from polymargin.features.kernel_map import KernelMap
 
 
 class Warm(NamedTuple):
@@ -58,7 +62,6 @@ _OF_ONE_FIT = (  # and of one kind of machine
     *("class_vectors_", "_support_bits", "n_support_", "_warm", "_kept_duals"),
     *("dual_coef_", "support_", "support_vectors_", "_gamma", "_penalty_value"),
 )
-_BLOCK_ENTRIES = 1 << 22  # kernel values held at a time in predictions
 
 
 class Targets(NamedTuple):
@@ -93,9 +96,11 @@ class Common(TypedDict, total=False):
 
 
 class MarginClassifier(
-    Probabilities, ClassifierMixin, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator
+    Probabilities, ClassifierMixin, TopPredictions, LinearVectors, LinearSupport, OnnxHooks, OwnKeywords, BaseEstimator
 ):
     """Base of the linear many-class machines. Subclasses name their loss and penalty."""
+
+    _fixed_parameters: ClassVar[tuple[str, ...]] = ()  # parameters of other machines that are attributes of this class
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """A constructor with ``**common`` shows all its parameters, as scikit-learn reads them from the signature."""
@@ -104,7 +109,9 @@ class MarginClassifier(
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
             common = inspect.signature(super(cls, cls).__init__).parameters
             named = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
-            cls.__init__.__signature__ = own.replace(parameters=list((named | dict(common) | named).values()))  # type: ignore[attr-defined]
+            merged = named | dict(common) | named
+            shown = [p for name, p in merged.items() if name not in cls._fixed_parameters]
+            cls.__init__.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
 
     def __init__(
         self,
@@ -169,7 +176,9 @@ class MarginClassifier(
 
     # ---- fitting ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MarginClassifier:
+    @any_arrays
+    @with_progress
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Fit the machine.
 
         Parameters
@@ -177,8 +186,9 @@ class MarginClassifier(
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
             float32 and float64 are used as they are; sparse matrices are not made dense (only the interior point that
             ends small, badly conditioned problems works on a dense copy of at most 40 MB).
+            :class:`polymargin.distributed.Parts` for rows that do not fit into memory.
         y : array of shape (n_samples,)
-            Class labels of any kind.
+            Class labels of any kind; None with Parts, which have their own.
         sample_weight : array of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 counts as the row twice, rows of weight 0 are left out.
 
@@ -186,6 +196,11 @@ class MarginClassifier(
         -------
         self
         """
+        if hasattr(type(X), "opened"):  # the rows are elsewhere, and their classes with them
+            from polymargin.estimators.fitting.in_parts import fit_elsewhere
+
+            fit_elsewhere(self, X)
+            return self
         self._check_parameters()
         with validation.naming_text_columns(X):
             X, y = self._validated(X, y)
@@ -247,6 +262,9 @@ class MarginClassifier(
         if self.n_components is not None and self.kernel == "linear":
             warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
 
+    def _check_in_parts(self) -> None:
+        """Parameters that fits of parts do not take, beside those of all machines."""
+
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """X and y as the core needs them."""
         return validate_data(
@@ -291,7 +309,7 @@ class MarginClassifier(
         return X[kept][:, kept] if self.kernel == "precomputed" else X[kept]
 
     def _kernel_map(self, seed: int | None = None) -> KernelMap:
-        from polymargin.features import KernelMap
+        from polymargin.features.kernel_map import KernelMap
 
         return KernelMap(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, seed)
 
@@ -430,19 +448,34 @@ class MarginClassifier(
 
     # ---- using the fitted machine -----------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores of the classes.
+    @any_arrays
+    def decision_function(self, X: Any, top: int | None = None) -> Any:
+        """Scores of the classes, or the best of them.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+        top : int, default=None
+            How many classes a row to return, the best; None returns all. With many classes it takes far less memory.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
             For two classes the score of ``classes_[1]`` minus that of ``classes_[0]``.
+        TopScores
+            With `top`: ``scores`` and ``classes``, each of shape (n_samples, top), best first, ties to the lower class. The
+            scores are those of the single classes, for two classes too.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        vectors = self.coef_ if self.kernel == "linear" else self._shaped(self.dual_coef_)
-        scores = self._scores(X, vectors, self.intercept_).astype(_score_type(X, vectors, self.kernel), copy=False)
+        X = self._rows_to_score(X)
+        if top is not None:
+            return self._top_scores(X, "top", top)
+        scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _scores_of(self, X: Any) -> NDArray[Any]:
+        """Scores of validated rows in scikit-learn's shape, but for a column of its own for two classes."""
+        vectors = self.coef_ if self.kernel == "linear" else self._shaped(self.dual_coef_)
+        return self._scores(X, vectors, self.intercept_).astype(score_type(X, vectors, self.kernel), copy=False)
 
     def _scores(self, X: Any, vectors: Any, offsets: NDArray[Any]) -> NDArray[Any]:
         """Scores of class vectors, or of coefficients of the support rows, in blocks where arrays would have to be converted
@@ -462,10 +495,14 @@ class MarginClassifier(
         """Scores of rows by coefficients of support rows, few kernel values at a time."""
         return _in_blocks(lambda block: mapping.kernel_rows(block, support) @ vectors.T + offsets, X, support.shape[0])
 
+    @any_arrays
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the highest score, ties to the lower class."""
-        scores = self.decision_function(X)
-        winners = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        X = self._rows_to_score(X)
+        if len(self.classes_) > 2 and X.shape[0] * len(self.classes_) > BLOCK_ENTRIES:
+            return np.asarray(self.classes_[self._best(X, 1).places[:, 0]])
+        scores = self._scores_of(X)
+        winners = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[winners])
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -476,9 +513,9 @@ class MarginClassifier(
         check_is_fitted(self)
         X, y = self._validated(X, y, reset=False)
         problem = self._problem_on(X, y, sample_weight)
-        offsets = np.asarray(self.class_offsets_, dtype=np.float64)
         if self.kernel == "linear":
-            return problem.primal(dense64(self.class_vectors_).T, offsets)
+            return objective_of(problem, self.class_vectors_, self.class_offsets_)
+        offsets = np.asarray(self.class_offsets_, dtype=np.float64)
         scores = self._scores(X, np.asarray(self.dual_coef_, dtype=np.float64), offsets)
         return problem.total_loss(scores) + self._penalty_value
 
@@ -505,9 +542,9 @@ class MarginClassifier(
         """Print one page about the fitted machine: fit, class vectors, closest classes; with X, y margins and bounds.
 
         `X` and `y` should be the training rows, `K` the training kernel matrix of a precomputed kernel, if X is not given.
-        See :func:`polymargin.explain.explain`; :mod:`polymargin.diagnostics` has the numbers as arrays.
+        See :func:`polymargin.diagnostics.explain.explain`; :mod:`polymargin.diagnostics` has the numbers as arrays.
         """
-        from polymargin.explain import explain
+        from polymargin.diagnostics.explain import explain
 
         explain(self, X, y, K=K)
 
@@ -536,13 +573,8 @@ class MarginClassifier(
 
 def _in_blocks(scores: Callable[[Any], NDArray[Any]], X: Any, width: int) -> NDArray[Any]:
     """Scores of the rows, so many at a time that few arrays of this width are held."""
-    step = max(1, _BLOCK_ENTRIES // max(1, width))
+    step = max(1, BLOCK_ENTRIES // max(1, width))
     return np.concatenate([scores(X[start : start + step]) for start in range(0, max(1, X.shape[0]), step)])
-
-
-def _score_type(X: Any, vectors: Any, kernel: Any) -> Any:
-    """Scores of a kernel machine are summed in double precision and given in the precision of the rows."""
-    return np.result_type(X.dtype, vectors.dtype) if kernel == "linear" else X.dtype
 
 
 def _scaling_advice(largest: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from polymargin import validation
@@ -17,6 +18,8 @@ from polymargin.penalties import (
     Penalty,
     SquaredNorm,
 )
+from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
+from polymargin.penalties.pairs.scales import SCALES
 
 Check = Callable[[str, Any], Any]
 
@@ -44,10 +47,11 @@ LOSS_KINDS = {key: Kind(cls, _LOSS_PARAMETERS.get(key, {})) for key, cls in _MAR
 PENALTY_KINDS = {
     "l2": Kind(SquaredNorm, {}),
     "lp": Kind(BlockNorm, {"p": 1.5}),
-    "pairwise": Kind(PairwiseDistances, {"p": 4.0, "epsilon": 1e-6}),
+    "pairwise": Kind(PairwiseDistances, {"p": 4.0, "scale": "norm", "epsilon": 1e-6}),
     "coupled": Kind(CoupledNorm, {"alpha": 0.5}),
     "elastic_net": Kind(ElasticNet, {"l1": 0.1}),
     "group": Kind(GroupNorm, {"l1": 0.1}),
+    **{kind: Kind(partial(AnglePenalty, regularizer=kind), {"omega": 1.0}) for kind in REGULARIZERS},
 }
 
 
@@ -64,8 +68,10 @@ def _coupling(name: str, value: Any) -> None:
 CHECKS: dict[str, Check] = {
     "k": lambda name, value: validation.whole(name, value, 1, "classes that count in a row, for example 2 or 5"),
     "own_share": _fraction,
+    "scale": lambda name, value: validation.one_of(name, value, tuple(SCALES)),
     "epsilon": lambda name, value: validation.positive(name, value, "it picks one solution, for example 1e-6"),
     "alpha": _coupling,
+    "omega": lambda name, value: validation.not_negative(name, value, "weight of the angles, try 0.1, 1 or 10"),
     "l1": lambda name, value: validation.not_negative(name, value, "weight of the norm that makes zeros, try 0.1"),
 }
 
@@ -112,10 +118,11 @@ class Product(NamedTuple):
     penalty: str
     method: str  # "" if all of it is refused
     refused: str = ""
+    proof: str = "certified"  # or "stationary": the objective is not convex
 
 
 def machines() -> tuple[Product, ...]:
-    """All products of `MarginSVC`, squared or not: by which method each is solved to a certified gap, or why not.
+    """All products of `MarginSVC`, squared or not: by which method each is solved, to which proof, or why not.
 
     Examples
     --------
@@ -132,8 +139,11 @@ def machines() -> tuple[Product, ...]:
 def _product(loss: str, penalty: str) -> Product:
     if loss == "one_vs_rest" and penalty == "pairwise":
         return Product(loss, penalty, "", SEES_DIFFERENCES)
+    refused = SOLVED_BY_ASCENT_ONLY if loss == "top_k" else ""
+    if penalty in REGULARIZERS:
+        return Product(loss, penalty, "machine without angles, descent by convex models", refused, "stationary")
     if penalty in ("l2", "coupled") or (penalty == "lp" and not LOSS_KINDS[loss].make().sums_to_zero):
         return Product(loss, penalty, "dual ascent")
     if penalty == "pairwise" and loss == "weston_watkins":
         return Product(loss, penalty, "dual ascent with weights of pairs")
-    return Product(loss, penalty, "Newton's method on the unknowns", SOLVED_BY_ASCENT_ONLY if loss == "top_k" else "")
+    return Product(loss, penalty, "Newton's method on the unknowns", refused)

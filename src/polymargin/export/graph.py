@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.estimators.vectors import dense, dense64
+from polymargin.estimators.parts.vectors import dense, dense64
 
 OPSET = 13
 

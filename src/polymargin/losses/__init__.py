@@ -13,7 +13,7 @@ from polymargin.losses.absolute import (
     TotalSumHinge,
 )
 from polymargin.losses.base import MarginBand, ScoreLoss
-from polymargin.losses.domain import Domain
+from polymargin.losses.domains.domain import Domain
 from polymargin.losses.hinge import CrammerSingerHinge, WestonWatkinsHinge
 from polymargin.losses.margin_loss import MarginLoss
 from polymargin.losses.pairwise import CrossEntropy, PairwiseLogistic

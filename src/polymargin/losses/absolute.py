@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from polymargin.losses.base import Array
-from polymargin.losses.domain import Box, Simplex
+from polymargin.losses.domains.domain import Box, Simplex
+from polymargin.losses.domains.margins import OF_ALL, OF_RIVALS, OWN
 from polymargin.losses.margin_loss import MarginLoss
-from polymargin.losses.margins import OF_ALL, OF_RIVALS, OWN
 
 
 class LeeLinWahbaHinge(MarginLoss):

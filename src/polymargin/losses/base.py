@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.losses.domain import Domain
+from polymargin.losses.domains.domain import Domain
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.integer]
@@ -83,7 +83,7 @@ class ScoreLoss(abc.ABC):
 
     def targets(self, n_classes: int) -> Array:
         """What the margins of a row of class y should reach, ``delta (c, c)``: 1 unless a loss says otherwise."""
-        return np.ones((n_classes, n_classes))
+        return np.broadcast_to(1.0, (n_classes, n_classes))  # with many classes a matrix of ones would be large
 
     def hessian_product(self, S: Array, y: Classes, V: Array) -> Array:
         """Each row's second derivative times its row of V, ``(n, c)``; smooth losses have it."""
@@ -93,6 +93,19 @@ class ScoreLoss(abc.ABC):
     def unit_targets(self) -> bool:
         """Whether all margins should reach 1."""
         return True
+
+    @property
+    def takes_costs(self) -> bool:
+        """Whether its margins are to rivals, and may be asked to reach the cost of an error."""
+        return False
+
+    def with_costs(self, costs: Array) -> ScoreLoss:
+        """The same loss of margins that should reach these costs (c, c)."""
+        raise TypeError(f"the {self.name} loss takes no costs of errors: its margins are no differences of two scores")
+
+    def of_classes(self, kept: NDArray[np.intp]) -> ScoreLoss:
+        """The loss of rows of some of the classes only."""
+        return self
 
     # ---- who solves it ------------------------------------------------------------------------------------------------
 

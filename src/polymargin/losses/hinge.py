@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymargin.losses.domain import Box, Simplex
+from polymargin.losses.domains.domain import Box, Simplex
 from polymargin.losses.margin_loss import RelativeLoss
 
 

@@ -11,8 +11,8 @@ class MarginDistributionLoss(ScoreLoss):
     """``([1 - theta - gamma]_+^2 + mu [gamma - 1 - theta]_+^2) / (1 - theta)^2`` of the margin (Zhang & Zhou 2017).
 
     ``gamma = s_y - max_{k != y} s_k`` is concave in the scores, so with three classes and more the second term is not
-    convex: there is no conjugate, and the loss is not in `LOSSES`. `polymargin.solvers.models.rivals` replaces it by convex
-    losses, round by round; with two classes these are the loss itself.
+    convex: there is no conjugate, and the loss is not in `LOSSES`. `solvers.models.rivals` replaces it by convex losses,
+    round by round; with two classes these are the loss itself.
 
     Attributes
     ----------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+import copy
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymargin.losses.base import Array, Classes, ScoreLoss
-from polymargin.losses.domain import Domain
+from polymargin.losses.domains.domain import Domain
 
 
 class MarginLoss(ScoreLoss):
@@ -65,3 +67,15 @@ class RelativeLoss(MarginLoss):
     @property
     def unit_targets(self) -> bool:
         return self.costs is None
+
+    @property
+    def takes_costs(self) -> bool:
+        return True
+
+    def with_costs(self, costs: Array) -> RelativeLoss:
+        other = copy.copy(self)
+        other.costs = np.array(costs, dtype=np.float64)
+        return other
+
+    def of_classes(self, kept: NDArray[np.intp]) -> RelativeLoss:
+        return self if self.costs is None else self.with_costs(self.costs[np.ix_(kept, kept)])

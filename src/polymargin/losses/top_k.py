@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from polymargin.losses.base import Array
+from polymargin.losses.domains.top_k import CappedSimplex, TopKSimplex
 from polymargin.losses.margin_loss import RelativeLoss
-from polymargin.losses.top_k_domains import CappedSimplex, TopKSimplex
 
 
 class TopKHinge(RelativeLoss):

@@ -3,9 +3,9 @@
 from polymargin.penalties.base import Penalty
 from polymargin.penalties.block_norm import BlockNorm
 from polymargin.penalties.coupled import CoupledNorm, ZeroSumNorm
-from polymargin.penalties.pairwise import PairwiseDistances
+from polymargin.penalties.pairs.pairwise import PairwiseDistances
 from polymargin.penalties.sparse import ElasticNet, GroupNorm
-from polymargin.penalties.squared_norm import SquaredNorm
+from polymargin.penalties.squared_norm import ShiftedNorm, SquaredNorm
 from polymargin.penalties.sum_zero import AtSumZero
 
 PENALTIES: dict[str, type[Penalty]] = {
@@ -26,6 +26,7 @@ __all__ = [
     "GroupNorm",
     "PairwiseDistances",
     "Penalty",
+    "ShiftedNorm",
     "SquaredNorm",
     "ZeroSumNorm",
 ]

@@ -236,6 +236,10 @@ class AnglePenalty(Penalty):
         """The constant part of the lower bound ``R(W) >= 1/2 |W|^2 + least``."""
         return 0.5 * self.omega * self.angles.least
 
+    def above_least(self, value: float) -> float:
+        """A value of F without its constant, for ratios: at least what rounding may hide of it."""
+        return max(value - self.least, float(np.finfo(np.float64).eps) * abs(value), 1e-300)
+
     def apart(self, W: Array) -> float:
         """``(omega/2) A(W)``."""
         return 0.5 * self.omega * self.angles.value(W) if self.omega else 0.0
@@ -244,8 +248,8 @@ class AnglePenalty(Penalty):
         """``(omega/2) grad A(W)``."""
         return 0.5 * self.omega * self.angles.gradient(W)
 
-    def longest_vector(self, value: float) -> float:
-        return super().longest_vector(value - self.least)
+    def longest_vector(self, value: float, n_classes: int) -> float:
+        return super().longest_vector(value - self.least, n_classes)
 
     def value(self, W: Array) -> float:
         return 0.5 * float((W * W).sum()) + self.apart(W)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.penalties.blurred import Blurred
 from polymargin.penalties.capabilities import (
     Along,
     Carried,
@@ -20,11 +19,14 @@ from polymargin.penalties.capabilities import (
     PairPowers,
     Ray,
 )
+from polymargin.penalties.pairs.blurred import Blurred
 
 if TYPE_CHECKING:
     from polymargin.penalties.angular import AnglePenalty
 
 Array = NDArray[np.float64]
+
+_ENTRIES_AT_ONCE = 1 << 20
 
 
 class Penalty(abc.ABC):
@@ -45,6 +47,8 @@ class Penalty(abc.ABC):
         Whether R is finite at ``sum_k w_k = 0`` only, which rounded vectors miss.
     centres : bool
         Whether one vector added to all w_k is best chosen such that they add up to zero.
+    tilt : array (d, c) or None
+        ``-<tilt, W>`` is the linear part of R, beside `class_metric`.
     has_model : bool
         Whether it has `model` and `conjugate_along`, for Newton's methods on class vectors.
     class_scales : ClassScaling or None
@@ -59,10 +63,15 @@ class Penalty(abc.ABC):
     fixes_sum: ClassVar[bool] = False
     centres: bool = False
     has_model: bool = False
+    tilt: Array | None = None
 
     @abc.abstractmethod
     def value(self, W: Array) -> float:
         """``R(W)``."""
+
+    def value_of_sparse(self, W: Any) -> float:
+        """The same of a CSR matrix."""
+        return self.value(W.toarray())
 
     @abc.abstractmethod
     def gradient(self, W: Array) -> Array:
@@ -76,7 +85,7 @@ class Penalty(abc.ABC):
     def minimizer(self, Z: Array) -> Array:
         """The W that attains the conjugate at Z."""
 
-    def longest_vector(self, value: float) -> float:
+    def longest_vector(self, value: float, n_classes: int) -> float:
         """No class vector of a W with ``R(W) <= value`` is longer; here for penalties of at least ``1/2 |W|^2``."""
         return math.sqrt(2.0 * max(0.0, value))
 
@@ -106,7 +115,7 @@ class Penalty(abc.ABC):
     # ---- any loss: Newton's method with multipliers on the unknowns -----------------------------------------------------
 
     def class_metric(self, W: Array) -> Array | None:
-        """(c, c) matrix L with ``dR = W L`` at W, but for the `kink`; ``1/2 <W, W L>`` grows at least as fast as R nearby.
+        """(c, c) matrix L with ``dR = W L`` at W, but for `kink` and `tilt`; ``1/2 <W, W L>`` grows as fast as R at least.
 
         None if R offers no such model of itself; then it is `smooth` and has its `model`, or no method takes it.
         """
@@ -167,3 +176,9 @@ class Penalty(abc.ABC):
 
     def _misses(self, what: str) -> NoReturn:
         raise NotImplementedError(f"the penalty '{self.name}' has no {what}")
+
+
+def sum_of_squares(W: Array) -> float:
+    """``|W|^2``, some rows at a time: squares of all entries would take as much memory as W."""
+    step = max(1, _ENTRIES_AT_ONCE // max(1, W.shape[1]))
+    return float(sum((W[start : start + step] ** 2).sum() for start in range(0, W.shape[0], step)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from polymargin.penalties.base import Array, Penalty
 
@@ -98,9 +100,10 @@ class BlockNorm(Penalty):
         return np.asarray(v)
 
 
-def class_norms(W: Array) -> Array:
-    """Norms of the columns."""
-    return np.asarray(np.sqrt(np.einsum("jk,jk->k", W, W)))
+def class_norms(W: Any) -> Array:
+    """Norms of the columns of an array or CSR matrix."""
+    squares = W.power(2).sum(axis=0) if sparse.issparse(W) else np.einsum("jk,jk->k", W, W)
+    return np.asarray(np.sqrt(squares))
 
 
 def half_square(norms: Array, p: float) -> float:

@@ -130,7 +130,7 @@ class ClassScaling(Protocol):
 
 
 class PairPowers(Protocol):
-    """``R = sum_{k<l} |w_k - w_l|^p + epsilon |W|^2`` with a finite p: the move of ascent with weights of pairs."""
+    """R made of powers p of the distances of pairs, and ``epsilon |W|^2``: the move of ascent with weights of pairs."""
 
     @property
     def p(self) -> float: ...
@@ -138,6 +138,9 @@ class PairPowers(Protocol):
     def epsilon(self) -> float: ...
     def squares(self, W: Array) -> Array:
         """Squared distances of all pairs k < l."""
+
+    def log_weights(self, squares: Array) -> Array:
+        """log Q of ``dR = sum_{k<l} Q_kl (w_k - w_l)(e_k - e_l)'`` at these squared distances."""
 
 
 Along = Callable[[float], float]  # a function of the length of a ray

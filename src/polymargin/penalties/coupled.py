@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.base import Array, Penalty, sum_of_squares
 from polymargin.penalties.capabilities import Coupling
 from polymargin.penalties.squared_norm import SquaredNorm
 from polymargin.penalties.sum_zero import AtSumZero
 
 
 class CoupledNorm(Penalty):
-    """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} w_k . w_l``, that is ``1/2 (1-alpha) |W|^2 + 1/2 alpha |sum_k w_k|^2``.
+    """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} <w_k, w_l>``, that is ``1/2 (1-alpha) |W|^2 + 1/2 alpha |sum_k w_k|^2``.
 
     Convex and bounded for ``-1/(c-1) < alpha < 1``.
     """
@@ -26,12 +28,17 @@ class CoupledNorm(Penalty):
         return Coupling(1.0 / own, 1.0 / (1.0 + self.alpha * (n_classes - 1)), own, self.alpha)
 
     def value(self, W: Array) -> float:
-        total = W.sum(axis=1)
-        return 0.5 * (1.0 - self.alpha) * float((W * W).sum()) + 0.5 * self.alpha * float(total @ total)
+        return self._value(sum_of_squares(W), W.sum(axis=1))
 
-    def longest_vector(self, value: float) -> float:
+    def value_of_sparse(self, W: Any) -> float:
+        return self._value(float(np.square(W.data).sum()), np.asarray(W.sum(axis=1)).ravel())
+
+    def _value(self, squares: float, total: Array) -> float:
+        return 0.5 * (1.0 - self.alpha) * squares + 0.5 * self.alpha * float(total @ total)
+
+    def longest_vector(self, value: float, n_classes: int) -> float:
         least = min(1.0 - self.alpha, 1.0 + self.alpha)  # of the curvatures, up to the number of classes
-        return super().longest_vector(value / least)
+        return super().longest_vector(value / least, n_classes)
 
     def gradient(self, W: Array) -> Array:
         return (1.0 - self.alpha) * W + self.alpha * W.sum(axis=1, keepdims=True)

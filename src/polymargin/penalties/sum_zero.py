@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
 from polymargin.penalties.capabilities import Along, Coupling, Kink, Ray
+
+if TYPE_CHECKING:
+    from polymargin.penalties.angular import AnglePenalty
 
 
 class AtSumZero(Penalty):
@@ -22,7 +25,7 @@ class AtSumZero(Penalty):
     def __init__(self, penalty: Penalty):
         self.penalty = penalty
         self.name = f"{penalty.name} at sum zero"
-        self.rotation_invariant, self.has_model = penalty.rotation_invariant, penalty.has_model
+        self.rotation_invariant, self.has_model, self.tilt = penalty.rotation_invariant, penalty.has_model, penalty.tilt
 
     @property
     def smooth(self) -> bool:
@@ -44,8 +47,8 @@ class AtSumZero(Penalty):
     def minimizer(self, Z: Array) -> Array:
         return self.penalty.minimizer(Z + self.penalty.best_shift(Z))
 
-    def longest_vector(self, value: float) -> float:
-        return self.penalty.longest_vector(value)
+    def longest_vector(self, value: float, n_classes: int) -> float:
+        return self.penalty.longest_vector(value, n_classes)
 
     def mixing(self, W: Array) -> Array | None:
         return self.penalty.mixing(W)
@@ -56,6 +59,10 @@ class AtSumZero(Penalty):
     @property
     def kink(self) -> Kink | None:
         return self.penalty.kink
+
+    @property
+    def angular(self) -> AnglePenalty | None:
+        return self.penalty.angular
 
     def model(self, W: Array, width: float) -> Any:
         return self.penalty.model(W, width)

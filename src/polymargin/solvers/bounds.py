@@ -11,15 +11,18 @@ brings them back.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.problem import Problem
+from polymargin._core import native
+from polymargin.penalties import Penalty
+from polymargin.penalties.capabilities import HessianModel
+from polymargin.problems.classes import Problem
 from polymargin.solvers.rows import Design
-from polymargin.solvers.types import SparseDuals
+from polymargin.solvers.types import SparseDuals, sparse_duals
 
 Array = NDArray[np.float64]
 
@@ -150,11 +153,28 @@ def balanced_by_margins(problem: Problem, A: Array) -> Array:
     return np.asarray(A * reducing_factors(flows_of(A, problem.y), sums_to_zero=problem.loss.sums_to_zero)[problem.y])
 
 
-def balanced_sparse_duals(duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> SparseDuals:
+def balanced_sparse_duals(problem: Problem, duals: SparseDuals) -> SparseDuals:
     """The same of sparse ones."""
-    flows = np.zeros((n_classes, n_classes))
+    flows, y = np.zeros((problem.n_classes, problem.n_classes)), problem.y
     np.add.at(flows, (y[duals.rows], duals.classes), duals.values)
-    return duals.times(balancing_factors(flows), y)
+    if problem.to_rivals:
+        return duals.times(balancing_factors(flows), y)
+    return duals.times(reducing_factors(flows, sums_to_zero=problem.loss.sums_to_zero), y)
+
+
+def feasible(problem: Problem, duals: SparseDuals) -> tuple[SparseDuals, float]:
+    """The duals, moved into their domains if no multiple of them is part of these, and how far they may be stretched."""
+    if problem.loss.squared:
+        return duals, np.inf
+    domains, room, c, of_rows = problem.row_domains, 1.0, problem.n_classes, duals.rows
+    for rows in problem.blocks():
+        part = slice(duals.starts[rows.start], duals.starts[rows.stop])
+        A = np.zeros((rows.stop - rows.start, c))
+        A[of_rows[part] - rows.start, duals.classes[part]] = duals.values[part]
+        room = min(room, domains.domain.room(A, problem.y[rows], problem.cost[rows]))
+    if room > 0.0:
+        return duals, room
+    return sparse_duals(domains.repaired(duals.dense(c))), 1.0
 
 
 def _same_component(flows: Array) -> NDArray[np.bool_]:
@@ -184,12 +204,15 @@ def signed(A: Array, y: NDArray[np.int32]) -> Array:
     return tau
 
 
-def class_sums(X: Any, duals: SparseDuals, y: NDArray[np.int32], n_classes: int) -> Array:
+def class_sums(problem: Problem, duals: SparseDuals) -> Array:
     """``X' tau``, (d, c); a dense X block by block, as single precision would be copied."""
-    n, rows = len(y), duals.rows
-    own = np.bincount(rows, duals.values, n)
-    entries = np.concatenate([-duals.values, own])
-    where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])
+    X, y, n, n_classes, rows = problem.X, problem.y, problem.n_rows, problem.n_classes, duals.rows
+    if problem.to_rivals:
+        own = np.bincount(rows, duals.values, n)
+        entries = np.concatenate([-duals.values, own])
+        where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])
+    else:
+        entries, where = np.where(duals.classes == y[rows], duals.values, -duals.values), (rows, duals.classes)
     tau = sparse.csr_array((entries, where), shape=(n, n_classes))
     if sparse.issparse(X):
         return np.asarray((X.T @ tau).toarray())
@@ -211,7 +234,7 @@ def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
     return _SUMMED * flow * (1.0 + norm * reach)
 
 
-def value_of_loop(loop: Any, n_classes: int, reach: float, matters: float) -> float:
+def value_of_loop(loop: native.RowLoop, n_classes: int, reach: float, matters: float) -> float:
     """``sum_il a_il delta_yl - 1/2 |W|^2`` of a native loop's duals, less squares, on rows of norm `reach` at most.
 
     Where sums of long rows may have lost more than a little of what `matters` on the way, the class vectors are summed anew,
@@ -231,7 +254,13 @@ def value_of_loop(loop: Any, n_classes: int, reach: float, matters: float) -> fl
 
 
 def lower_bound(
-    penalty: Any, model: Any, design: Design, gradient: Array, linear: float, longest: float, hidden: float = 0.0
+    penalty: Penalty,
+    model: HessianModel,
+    design: Design,
+    gradient: Array,
+    linear: float,
+    longest: float,
+    hidden: float = 0.0,
 ) -> float:
     """The best bound along the ray of the given derivatives.
 

@@ -1,7 +1,8 @@
 """Convex problems with one class a row: methods one after the other, each where it pays.
 
     R = 1/2 |W|^2, or with class scales     dual ascent; then interior points if their system is small, Newton steps on the
-                                            free duals if those are few, or ascent to the end: as these know the loss
+                                            free duals if those are few (if both, the cheaper one first), or ascent to the
+                                            end: as these know the loss
     a coupling of the classes               the same, without Newton steps
     a smooth loss, any R with a model       Newton's method
     the pairwise hinge, any R with a model  dual ascent with weights of pairs if R is made of powers of distances; then, or
@@ -20,9 +21,9 @@ import numpy as np
 from scipy import sparse
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
 from polymargin.losses import ScoreLoss
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.pair_weights import pair_weighted_ascent
 from polymargin.solvers.ascent.row_ascent import dual_ascent
@@ -91,7 +92,7 @@ def _moves_with_pairs(loss: ScoreLoss) -> bool:
 
 def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
     max_iter, seed, n_threads = settings
-    ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads)
+    ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads, keeps_zeros=True)
     epochs = min(max_iter, cost_model.epochs_before_interior_points(problem))
     if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
         epochs = min(epochs, _AFTER_CRAWLING)
@@ -100,10 +101,21 @@ def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Star
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left <= 0:
         return solution
-    if cost_model.has_interior_point(problem):
-        ledger.stage("interior points", "ascent crawls, and their system is small")
-        return _finish_with_interior_point(problem, ledger, left, solution)
-    return _finish_with_newton(problem, ledger, left, solution, ascend)
+    if not cost_model.has_interior_point(problem):
+        return _finish_with_newton(problem, ledger, left, solution, ascend)
+    assert solution.duals is not None
+    if _price_of_newton(problem, solution.duals) < cost_model.flops_of_interior_point(problem):
+        ledger.stage("Newton's method with multipliers", "ascent crawls, and so few duals are free that it is the cheapest")
+        solution = multiplier_newton(problem, ledger, left, solution)
+        left = max_iter - solution.certificate.n_iter
+        if ledger.done or left <= 0:
+            return solution
+    ledger.stage("interior points", "ascent crawls, and their system is small")
+    solution = _finish_with_interior_point(problem, ledger, left, solution)
+    left = max_iter - solution.certificate.n_iter
+    if ledger.done or left <= 0 or solution.certificate.status == "interrupted":
+        return solution
+    return _gone_on(ledger, left, solution, partial(ascend, gives_up=Pace(problem, ledger, max_iter).gives_up))
 
 
 def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
@@ -138,12 +150,19 @@ def _finish_with_newton(
     left = last - so_far.certificate.n_iter
     if ledger.done or left <= 0:
         return so_far
+    return _gone_on(ledger, left, so_far, ascend)
+
+
+def _gone_on(ledger: Ledger, left: int, so_far: Solution, ascend: Callable[..., Solution]) -> Solution:
+    """Ascent from what other methods have found."""
     assert so_far.duals is not None
     ledger.stage("dual ascent", "Newton steps have not got there")
     solution = ascend(max_iter=left, start=Start(so_far.duals, so_far.machine.b, so_far.scales))
     certificate = replace(solution.certificate, n_iter=so_far.certificate.n_iter + solution.certificate.n_iter)
+    if not ledger.done and certificate.n_iter < so_far.certificate.n_iter + left:  # given up
+        certificate = replace(certificate, status=so_far.certificate.status)
     machine = min(solution.machine, so_far.machine, key=lambda one: one.primal)
-    return solution._replace(machine=machine, certificate=certificate)
+    return solution._replace(machine=machine, certificate=certificate, crawled=so_far.crawled)
 
 
 def _finished_in_general(problem: Problem, ledger: Ledger, left: int, so_far: Solution) -> Solution:
@@ -201,7 +220,8 @@ class Pace:
     def _price(self, duals: SparseDuals) -> float:
         """Of the other method, in epochs."""
         if cost_model.has_interior_point(self._problem):
-            return float(cost_model.epochs_before_interior_points(self._problem))
+            newton = _price_of_newton(self._problem, duals) / cost_model.flops_of_epoch(self._problem)
+            return min(float(cost_model.epochs_before_interior_points(self._problem)), newton)
         price = min(_price_of_newton(self._problem, duals), cost_model.price_of_general_newton(self._problem))
         return price / cost_model.flops_of_epoch(self._problem)
 

@@ -6,11 +6,14 @@ Work is counted in operations, memory in numbers of eight bytes. Limits were cho
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.label_problem import LabelProblem
-from polymargin.problem import Problem
+from polymargin.problems.classes import Problem
+from polymargin.problems.labels import LabelProblem
 from polymargin.solvers.types import SparseDuals
 
 LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
@@ -23,6 +26,44 @@ FEWEST_EPOCHS = 200  # before ascent may be given up
 def flops_of_epoch(problem: Problem) -> float:
     entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
     return 4.0 * max(1, entries) * problem.n_classes
+
+
+_MOST_TOGETHER = 16  # rows that are visited at the same time
+_FEWEST_TOGETHER = 4  # or none: threads would meet too often
+_SHORTEST_TOGETHER = 1500  # operations of a row's scores: shorter visits are not worth a meeting
+_FEWEST_ROWS_TOGETHER = 2000
+_OVERLAP = 0.4  # that rows visited together may have: they move at the same time, and none sees the others' moves
+_SAMPLE = 256  # rows by which it is measured
+
+
+def rows_together(X: Any, y: NDArray[np.int32]) -> int:
+    """How many rows a loop visits at the same time: a property of the rows and their classes, whatever the threads.
+
+    Rows move apart from each other if they are nearly orthogonal, or of different classes.
+    """
+    stored = X.nnz if sparse.issparse(X) else X.size
+    if len(y) < _FEWEST_ROWS_TOGETHER or stored * (int(y.max()) + 1) < _SHORTEST_TOGETHER * len(y):
+        return 1
+    sample = np.linspace(0, len(y) - 1, _SAMPLE).astype(np.intp)
+    rows = X[sample]
+    inner = np.asarray((rows @ rows.T).toarray() if sparse.issparse(X) else rows @ rows.T, dtype=np.float64)
+    lengths = np.sqrt(np.maximum(inner.diagonal(), np.finfo(np.float64).tiny))
+    cosines = np.maximum(inner / lengths[:, None] / lengths, 0.0)
+    np.fill_diagonal(cosines, 0.0)
+    overlap = float(cosines[y[sample][:, None] == y[sample]].sum()) / (_SAMPLE * (_SAMPLE - 1))
+    most = min(_MOST_TOGETHER, 1.0 + _OVERLAP / max(overlap, 1e-3))
+    together = 2 ** int(np.log2(most))
+    return together if together >= _FEWEST_TOGETHER else 1
+
+
+_SMALL_AVERAGE = 4_000_000  # numbers of a second machine that need not be thought of: 32 MB
+_AVERAGE = 0.1  # or as a part of those stored in X
+
+
+def average_fits(problem: Problem) -> bool:
+    """Whether there is room for one more machine beside the loop's own."""
+    stored = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    return problem.n_features * problem.n_classes <= max(_SMALL_AVERAGE, _AVERAGE * stored)
 
 
 SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
@@ -174,6 +215,19 @@ def price_of_general_newton(problem: Problem) -> float:
         return np.inf
     n, unknowns = problem.n_rows, (problem.n_features + 1) * problem.n_classes
     return float(_GENERAL_STEPS * (n * unknowns**2 / 2 + unknowns**3 / 3))
+
+
+LARGEST_REDUCED_HESSIAN = 3000  # unknowns of a Hessian that is summed over parts: 72 MB from each of them
+_ROWS_PER_UNKNOWN = 4  # from which on block ascent of parts that work side by side hardly moves
+
+
+def newton_over_parts_pays(problem: Problem) -> bool:
+    """Whether Newton steps with Hessians summed over parts are affordable, and better than block ascent.
+
+    Rows that are many in few dimensions tie all parts to each other: block ascent stops at gaps of 1e-1 to 1e-2 then.
+    """
+    unknowns, rank = (problem.n_features + 1) * problem.n_classes, min(problem.n_rows, problem.n_features)
+    return unknowns <= LARGEST_REDUCED_HESSIAN and problem.n_rows >= min(_ROWS_PER_UNKNOWN * rank, problem.n_features)
 
 
 # ---- convex models of what is not convex ------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymargin.certificate import Ledger
-from polymargin.set_problem import SetProblem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.sets import SetProblem
 from polymargin.solvers import cost_model
-from polymargin.solvers.ascent.labels_apart import LabelsApart
+from polymargin.solvers.ascent.labels.apart import LabelsApart
 from polymargin.solvers.interior.labels import label_interior
 from polymargin.solvers.types import Solution, SparseDuals, Start
 

@@ -20,6 +20,8 @@ def definite(H: Array, *, with_ridge: bool = True) -> Apply | None:
     Where rounding made it indefinite a ridge relative to the diagonal is added to it; None if that does not help either, or
     must not be tried.
     """
+    if not H.size:  # no unknowns: LAPACK has no answer to that
+        return np.copy
     diagonal, ridge = H.diagonal().copy(), 0.0
     while ridge < 1.0:
         factor, failed = dpotrf(H.T, lower=0, clean=0)

@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from polymargin.certificate import Ledger
-from polymargin.label_problem import LabelProblem
-from polymargin.problem import Problem
-from polymargin.set_problem import SetProblem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.problems.labels import LabelProblem
+from polymargin.problems.sets import SetProblem
 from polymargin.solvers import cost_model
-from polymargin.solvers.ascent.labels import label_ascent
-from polymargin.solvers.ascent.rankings import ranking_ascent
+from polymargin.solvers.ascent.labels.pairs import label_ascent
+from polymargin.solvers.ascent.labels.rankings import ranking_ascent
 from polymargin.solvers.convex import solve_convex
 from polymargin.solvers.interior.labels import label_interior
 from polymargin.solvers.label_by_label import solve_label_by_label
-from polymargin.solvers.models.angles import solve_apart
+from polymargin.solvers.models.angles.descend import solve_apart
 from polymargin.solvers.models.majorisation import majorisation
-from polymargin.solvers.models.rivals import concave_convex
+from polymargin.solvers.models.rivals.descend import concave_convex
 from polymargin.solvers.types import Solution, Start
 
 _LONGEST_LABEL_ASCENT = 800  # epochs: leaves room for the interior point within the default max_iter

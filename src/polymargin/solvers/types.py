@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from polymargin.certificate import Certificate
-from polymargin.duals import NO_DUALS, SparseDuals, sparse_duals
+from polymargin.problems.certificate import Certificate
+from polymargin.problems.duals import NO_DUALS, SparseDuals, sparse_duals
 
 __all__ = ["NO_DUALS", "Machine", "Solution", "SparseDuals", "Start", "signs_of", "sparse_duals"]
 
@@ -16,11 +17,19 @@ Array = NDArray[np.float64]
 
 
 class Machine(NamedTuple):
-    """Class vectors ``W (d, c)``, offsets ``b (c,)`` and their objective."""
+    """Class vectors ``W (d, c)``, offsets ``b (c,)`` and their objective.
 
-    W: Array
+    W is an array; the machine that a fit ends with may have a CSR matrix, where that is much smaller.
+    """
+
+    W: Any
     b: Array
     primal: float
+
+    def scores(self, X: Any) -> Array:
+        """Of rows, (n, c)."""
+        S = X @ self.W
+        return np.asarray(S.toarray() if sparse.issparse(S) else S, dtype=np.float64) + self.b
 
 
 class Solution(NamedTuple):

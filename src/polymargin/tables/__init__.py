@@ -1,4 +1,4 @@
-"""Data files as tables (csv, tsv, svmlight, parquet, arff, npz), and what goes before a machine.
+"""Data files as tables (csv, tsv, svmlight, xc, parquet, arff, npz), and what goes before a machine.
 
 table = read_table("iris.csv", target="species")
 model = make_pipeline(make_preprocessor(table), CrammerSingerSVC()).fit(table.X, table.y)

@@ -11,12 +11,13 @@ from typing import IO, Any
 from scipy import sparse
 
 from polymargin.tables import targets
-from polymargin.tables.arff import ArffFile
-from polymargin.tables.arrays import Arrays, ParquetFile, as_floats, read_npz
 from polymargin.tables.columns import Columns
-from polymargin.tables.delimited import DelimitedFile
+from polymargin.tables.formats.arff import ArffFile
+from polymargin.tables.formats.arrays import Arrays, ParquetFile, as_floats, read_npz
+from polymargin.tables.formats.delimited import DelimitedFile
+from polymargin.tables.formats.repository import read_repository
+from polymargin.tables.formats.svmlight import read_svmlight
 from polymargin.tables.source import Source, open_source
-from polymargin.tables.svmlight import read_svmlight
 from polymargin.tables.table import Layout, Table, TableError, shown, suggestion
 
 _MANY_TEXTS = 50  # more different texts than this in over half of the rows: names of the rows, not categories
@@ -46,8 +47,8 @@ def read_table(
     Parameters
     ----------
     path : path, "-" or binary file
-        csv, tsv, svmlight (LIBSVM), parquet, arff or npz, also gzipped; "-" is standard input; ``dataset:glass`` is a data
-        set of :mod:`polymargin.datasets`.
+        csv, tsv, svmlight (LIBSVM), xc (the Extreme Classification Repository), parquet, arff or npz, also gzipped; "-" is
+        standard input; ``dataset:glass`` is a data set of :mod:`polymargin.datasets`.
     target : str or sequence of str, default=None
         The column to predict: a name, or a place counted from 1, or from the end if negative. Several columns as a sequence
         or separated by commas, a range of places as ``"5:8"`` or ``"-6:"``, or the path of Mulan's list of labels
@@ -56,12 +57,12 @@ def read_table(
     multilabel : bool, default=False
         Whether rows have several labels: several target columns of 0 and 1, one target column of labels separated by
         `label_separator`, ``label,label`` in svmlight, a 0/1 matrix ``y`` in npz. Columns and matrices may also hold -1 for
-        "known not to have the label"; then 0 means "unknown".
+        "known not to have the label"; then 0 means "unknown". Rows of xc files always have; their label matrix is sparse.
     layout : Layout, default=None
         Read as this table was read: same columns by name, same kinds, same labels; a target is taken if the file has one.
         `target` says where, if the file calls it otherwise.
     format : str, default=None
-        One of csv, tsv, svmlight, parquet, arff and npz; None: what the name's ending says.
+        One of csv, tsv, svmlight, xc, parquet, arff and npz; None: what the name's ending says.
     categorical, drop : collection of str
         Columns to treat as categories although they look like numbers, and columns to leave out.
     missing : collection of str
@@ -102,12 +103,14 @@ def read_table(
     source, target = open_source(path, format, max_bytes), targets.listed_labels(target)
     if layout is not None:
         multilabel = layout.multilabel
-    if source.format in ("svmlight", "npz"):
+    if source.format in ("svmlight", "xc", "npz"):
         for name, value in (("target", target), ("categorical", categorical), ("drop", drop)):
             if value:
                 raise TableError(
                     source.name, f"{source.format} files have no named columns: leave {name} out (--{name})"
                 )
+        if source.format == "xc":
+            return _from_repository(source, multilabel, layout)
         if source.format == "npz":
             return _from_arrays(source, read_npz(source.name, source.data, source.allowance), multilabel, layout)
         return _from_svmlight(source, multilabel, layout, index_base, n_features)
@@ -255,6 +258,17 @@ def _from_svmlight(
         y = targets.whole(y)
     X = _fitting(source.name, X, layout)
     return Table(X, y, layout.feature_names if layout is not None else None, (), labels, multilabel, source.name)
+
+
+def _from_repository(source: Source, multilabel: bool, layout: Layout | None) -> Table:
+    if not multilabel:
+        raise TableError(source.name, "rows of xc files have several labels: say --multilabel")
+    X, Y = read_repository(source.name, source.data, allowance=source.allowance)
+    names = layout.targets if layout is not None else tuple(map(str, range(Y.shape[1])))
+    if layout is not None and Y.shape[1] != len(names):
+        raise TableError(source.name, f"{Y.shape[1]} labels, but the model was trained with {len(names)}")
+    feature_names = layout.feature_names if layout is not None else None
+    return Table(_fitting(source.name, X, layout), Y, feature_names, (), names, True, source.name)
 
 
 def _fitting(name: str, X: Any, layout: Layout | None) -> Any:

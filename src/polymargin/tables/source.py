@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from polymargin.storage.unpacking import Allowance, gunzip, read_all
 from polymargin.tables.table import TableError, suggestion
-from polymargin.unpacking import Allowance, gunzip, read_all
 
-FORMATS = ("csv", "tsv", "svmlight", "parquet", "arff", "npz")
+FORMATS = ("csv", "tsv", "svmlight", "xc", "parquet", "arff", "npz")
 _ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".svmlight": "svmlight", ".libsvm": "svmlight", ".svm": "svmlight",
     ".scale": "svmlight", ".parquet": "parquet", ".pq": "parquet", ".arff": "arff", ".npz": "npz",
+    ".xc": "xc",
 }  # fmt: skip
 
 

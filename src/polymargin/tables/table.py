@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 _SUGGESTIONS, _LONGEST = 5_000, 100  # names that are compared with a wrong one, and how long that one may be
@@ -93,9 +92,9 @@ class Table:
     X : ndarray of shape (n_rows, n_features), or CSR matrix
         float64 or float32 if all features are numbers, missing values NaN; else dtype object: floats in the numeric columns,
         strings in those named by `text`, missing texts ``""``. Data frames are not used, so pandas is not needed.
-    y : ndarray or None
-        Labels, strings or numbers as in the file; with several labels a row a 0/1 matrix of shape (n_rows, n_labels). None
-        if the file has no target and none was asked for.
+    y : ndarray, CSR matrix or None
+        Labels, strings or numbers as in the file; with several labels a row a 0/1 matrix of shape (n_rows, n_labels), sparse
+        if the file's format is. None if the file has no target and none was asked for.
     feature_names : tuple of str or None
         None for sparse data.
     text : tuple of str
@@ -108,7 +107,7 @@ class Table:
     """
 
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     feature_names: tuple[str, ...] | None
     text: tuple[str, ...]
     target_names: tuple[str, ...]

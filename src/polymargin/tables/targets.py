@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin.storage.unpacking import Allowance
 from polymargin.tables.columns import Columns
 from polymargin.tables.table import TableError, shown, suggestion
-from polymargin.unpacking import Allowance
 
 _USUAL = ("target", "class", "label", "y")
 _LABEL = re.compile(r"""<label\s[^<>]*?\bname\s*=\s*(?:"([^"]*)"|'([^']*)')""")

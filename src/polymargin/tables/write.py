@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin.tables.source import FORMATS
 from polymargin.tables.table import Table, TableError, suggestion
@@ -18,6 +20,8 @@ def table_bytes(table: Table, format: str, *, index_base: int = 1) -> tuple[byte
     """The file's content, and a remark if something could not be kept as it was."""
     if format not in _WRITERS:
         raise ValueError(f"tables are not written as {format!r}, but as {', '.join(_WRITERS)}{suggestion(format, FORMATS)}")
+    if sparse.issparse(table.y):
+        table = replace(table, y=table.y.toarray())
     if format == "svmlight":
         return _svmlight(table, index_base)
     return _WRITERS[format](table), ""

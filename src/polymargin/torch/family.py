@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,7 +75,7 @@ class MarginLoss(ScoreLoss):
         k = getattr(domain, "k", None)
         if k is not None and k > c:
             raise ValueError(f"k={k} is not valid: there are {c} classes.")
-        targets = torch.as_tensor(self._declared.targets(c), dtype=scores.dtype, device=scores.device)
+        targets = torch.as_tensor(np.ascontiguousarray(self._declared.targets(c)), dtype=scores.dtype, device=scores.device)
         if len(targets) != c:
             raise ValueError(f"costs has shape {tuple(targets.shape)} for {c} classes.")
         own = torch.zeros_like(scores, dtype=torch.bool).scatter(1, target[:, None], True)

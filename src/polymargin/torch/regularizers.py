@@ -36,18 +36,20 @@ class Regularizer(nn.Module):
 
 
 class PairwiseMarginRegularizer(Regularizer):
-    """``sum_{k<l} |w_k - w_l|^p + epsilon (|W|^2 + |b|^2)``, the penalty of `M3SVC`.
+    """``(c - 1)/4 (mean_{k<l} |w_k - w_l|^p)^(2/p) + epsilon (|W|^2 + |b|^2)``, the penalty of `M3SVC`.
 
     The margin between two classes is ``2 / |w_k - w_l|``: the larger p, the more the smallest of them counts.
 
     Parameters
     ----------
     p : float, default=4
-        At least 1. ``math.inf`` stands for the largest squared distance in place of the sum.
+        At least 1. ``math.inf`` stands for the largest squared distance in place of the mean or sum.
     epsilon : float, default=1e-6
         Weight of the ridge that picks one of all equally good solutions.
     norm : {"l2", "l1"}, default="l2"
         Norm of the differences; "l1" makes class vectors that differ in few features. For finite p.
+    scale : {"norm", "power"}, default="norm"
+        "norm" is the above; "power" is the paper's ``sum_{k<l} |w_k - w_l|^p`` in place of the norm.
 
     References
     ----------
@@ -58,31 +60,44 @@ class PairwiseMarginRegularizer(Regularizer):
     >>> import torch
     >>> from polymargin.torch import PairwiseMarginRegularizer
     >>> W = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    >>> print(f"{PairwiseMarginRegularizer(p=4, epsilon=0)(W):.4f}")
+    >>> print(f"{PairwiseMarginRegularizer(p=4, epsilon=0, scale='power')(W):.4f}")
     8.0000
     """
 
-    def __init__(self, p: float = 4.0, *, epsilon: float = 1e-6, norm: str = "l2") -> None:
+    def __init__(self, p: float = 4.0, *, epsilon: float = 1e-6, norm: str = "l2", scale: str = "norm") -> None:
         super().__init__()
         self.p = _tools.number("p", p, low=1.0)
         self.epsilon = _tools.number("epsilon", epsilon, low=0.0, open_high=True)
         self.norm = _tools.one_of("norm", norm, ("l2", "l1"))
+        self.scale = _tools.one_of("scale", scale, ("norm", "power"))
         if self.norm == "l1" and math.isinf(self.p):
             raise ValueError("norm='l1' needs a finite p; p=inf is the largest squared distance in the l2 norm.")
 
     def of_vectors(self, W: Tensor) -> Tensor:
-        sizes = _differences(W, self.norm)
-        if math.isinf(self.p):
-            spread = sizes.amax() if len(sizes) else W.new_zeros(())
+        sizes, power = _differences(W, self.norm), self.p if self.norm == "l1" else self.p / 2
+        if not len(sizes):
+            spread = W.new_zeros(())
+        elif math.isinf(self.p):
+            spread = sizes.amax()
+        elif self.scale == "power":
+            spread = _tools.power(sizes, power).sum()
         else:
-            spread = _tools.power(sizes, self.p if self.norm == "l1" else self.p / 2).sum()
-        return spread + self.epsilon * W.square().sum()
+            spread = self._square_of_mean(sizes, power)
+        factor = 0.25 * (len(W) - 1) if self.scale == "norm" else 1.0
+        return factor * spread + self.epsilon * W.square().sum()
+
+    def _square_of_mean(self, sizes: Tensor, power: float) -> Tensor:
+        """``(mean r^p)^(2/p)``, in parts of the largest: high powers leave the range of floats."""
+        top = sizes.detach().amax()
+        top = torch.where(top > 0.0, top, 1.0)
+        mean = _tools.power(sizes / top, power).mean()
+        return top ** (2.0 * power / self.p) * _tools.power(mean, 2.0 / self.p)
 
     def of_offsets(self, b: Tensor) -> Tensor:
         return self.epsilon * b.square().sum()
 
     def extra_repr(self) -> str:
-        return f"p={self.p:g}, epsilon={self.epsilon:g}, norm={self.norm!r}"
+        return f"p={self.p:g}, epsilon={self.epsilon:g}, norm={self.norm!r}, scale={self.scale!r}"
 
 
 def _differences(W: Tensor, norm: str) -> Tensor:
@@ -168,7 +183,7 @@ class SparseRegularizer(Regularizer):
 
 
 class CoupledNormRegularizer(Regularizer):
-    """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} w_k . w_l + gamma_b (sum_k b_k)^2``, the penalty of `OneVsNoneSVC`.
+    """``1/2 sum_k |w_k|^2 + alpha sum_{k<l} <w_k, w_l> + gamma_b (sum_k b_k)^2``, the penalty of `OneVsNoneSVC`.
 
     Parameters
     ----------

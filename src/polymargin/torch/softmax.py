@@ -31,7 +31,7 @@ class ISM3Loss(ScoreLoss):
         the sum over all n rows, its released program beside the mean; a lambda of the equation is ``lam = lambda / n`` here.
         1e-3 is the paper's advice, and it does not say on which of the two scales.
     p, epsilon, norm
-        Of :class:`PairwiseMarginRegularizer`.
+        Of :class:`PairwiseMarginRegularizer`, in its scale "power".
     label_smoothing : float, default=0.0
         Share of the target that is spread evenly over all classes, as in :class:`torch.nn.CrossEntropyLoss`.
     weight, ignore_index
@@ -80,7 +80,7 @@ class ISM3Loss(ScoreLoss):
         self.loss = _tools.one_of("loss", loss, ("softmax", "logistic"))
         self.lam = _tools.number("lam", lam, low=0.0, open_high=True)
         self.label_smoothing = _tools.number("label_smoothing", label_smoothing, low=0.0, high=1.0)
-        self.regularizer = PairwiseMarginRegularizer(p, epsilon=epsilon, norm=norm)
+        self.regularizer = PairwiseMarginRegularizer(p, epsilon=epsilon, norm=norm, scale="power")
 
     @property
     def layer(self) -> nn.Module:

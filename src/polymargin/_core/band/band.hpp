@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../domains/common/row_view.hpp"
+#include "domains/common/row_view.hpp"
 
 namespace polymargin {
 

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "../rows/chunks.hpp"
-#include "../loops/desk.hpp"
-#include "../loops/schedule.hpp"
+#include "rows/chunks.hpp"
+#include "loops/desk.hpp"
+#include "loops/schedule.hpp"
 #include "band_newton.hpp"
 
 namespace polymargin {

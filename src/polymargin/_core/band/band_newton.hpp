@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "band.hpp"
-#include "../machine/dual_state.hpp"
+#include "machine/dual_state.hpp"
 
 namespace polymargin {
 

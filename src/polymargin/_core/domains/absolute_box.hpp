@@ -2,8 +2,8 @@
 // 2004; Liu & Yuan 2011; one versus rest).
 #pragma once
 
-#include "../metrics/class_scales.hpp"
-#include "../metrics/identity.hpp"
+#include "metrics/class_scales.hpp"
+#include "metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/separate_margins.hpp"
 

@@ -1,8 +1,8 @@
 // The box 0 <= a_l <= u of the sum over the rivals: loss sum_l [1 - (s_y - s_l)]_+ (Weston & Watkins; Wang & Scott 2021).
 #pragma once
 
-#include "../metrics/between_classes.hpp"
-#include "../metrics/identity.hpp"
+#include "metrics/between_classes.hpp"
+#include "metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/row_view.hpp"
 

@@ -6,8 +6,8 @@
 // Binder & Kloft 2015, Eq. 13.)
 #pragma once
 
-#include "../metrics/class_scales.hpp"
-#include "../metrics/identity.hpp"
+#include "metrics/class_scales.hpp"
+#include "metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/row_view.hpp"
 #include "common/thresholds.hpp"

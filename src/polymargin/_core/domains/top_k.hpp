@@ -14,7 +14,7 @@
 #include <numeric>
 #include <vector>
 
-#include "../metrics/identity.hpp"
+#include "metrics/identity.hpp"
 #include "common/capped_prices.hpp"
 
 namespace polymargin {
@@ -23,19 +23,7 @@ class TopK : public LargestMargins {
 public:
     static constexpr bool has_faces = false;
 
-    TopK(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes) {}
-
-    double loss(const double* scores, Size n_classes, Size y) const {
-        std::vector<double> margins(n_classes);
-        for (Size k = 0; k < n_classes; ++k) margins[k] = k == y ? 0.0 : 1.0 + scores[k] - scores[y];
-        return std::max(0.0, top(margins.data(), n_classes).mean);
-    }
-
-    // The loss of the margins of a list, which are overwritten; there is room for one more.
-    double loss_of_margins(double* margins, Size count) const {
-        margins[count] = 0.0;
-        return std::max(0.0, top(margins, count + 1).mean);
-    }
+    TopK(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes, true) {}
 
     // Duals outside of the cone have no multiple inside.
     double room(const RowDuals& duals) const {
@@ -43,31 +31,6 @@ public:
         if (highest * (k_ - 1.0) > sum * (1.0 + rounding)) return 0.0;
         return std::min(1.0, duals.cost / std::max(sum, k_ * highest));
     }
-
-    // Classes without a dual stay in the list while they are among the k highest or above a class with one.
-    Assessment assess(RowView& row, double /*threshold*/) const {
-        double sum = 0.0, inner = 0.0, lowest = infinity;
-        double* margins = row.scratch;
-        for (Size k = 0; k < row.count; ++k) {
-            margins[k] = row.g[k] - row.g_target;
-            sum += row.a[k];
-            inner += row.a[k] * margins[k];
-            if (row.a[k] > 0.0) lowest = std::min(lowest, margins[k]);
-        }
-        margins[row.count] = 0.0;
-        const Top highest = top(margins, row.count + 1);
-        const double gap = row.cost * std::max(0.0, highest.mean) - inner;
-        lowest = std::min(lowest, highest.last);
-        if (sum == 0.0 && highest.mean <= 0.0) lowest = infinity;  // nothing to take
-        Size kept = 0;
-        for (Size k = 0; k < row.count; ++k) {
-            if (row.a[k] > 0.0 || row.g[k] - row.g_target >= lowest) row.keep(kept++, k);
-        }
-        row.count = kept;
-        return {gap, std::max(0.0, gap) / row.cost};
-    }
-
-    bool settled(const RowView& row) const { return row.count == 0; }
 
     // In units of q, with z_l = o_l / q of the scores o without the row's own contribution, and z_y:
     //
@@ -129,7 +92,7 @@ private:
     void solve_without_features(RowView& row) const {
         std::vector<double> margins(row.count + 1, 0.0);
         for (Size k = 0; k < row.count; ++k) margins[k] = row.g[k] - row.g_target;
-        const Top highest = top(margins.data(), row.count + 1);
+        const Top highest = largest_of(margins.data(), row.count + 1);
         double left = highest.mean > 0.0 ? k_ : 0.0;
         for (const bool ties : {false, true}) {
             for (Size k = 0; k < row.count; ++k) {

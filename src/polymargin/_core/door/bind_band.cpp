@@ -1,5 +1,5 @@
 // Python's door to the loop of the margin distribution machine.
-#include "../band/band_loop.hpp"
+#include "band/band_loop.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "../kernel/kernel_loop.hpp"
-#include "../loops/any_domain.hpp"
+#include "kernel/kernel_loop.hpp"
+#include "catalogue/any_domain.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 

@@ -1,8 +1,8 @@
 // Python's door to the loop over pairs of rows and labels, to labels that share nothing but the rows,
 // and to rows whose labels are ranked.
-#include "../loops/label_loop.hpp"
-#include "../loops/labels_apart.hpp"
-#include "../loops/ranking_loop.hpp"
+#include "labels/label_loop.hpp"
+#include "labels/labels_apart.hpp"
+#include "labels/ranking_loop.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 

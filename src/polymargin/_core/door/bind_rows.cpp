@@ -2,8 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "../loops/any_domain.hpp"
-#include "../metrics/coupled.hpp"
+#include "catalogue/any_domain.hpp"
+#include "metrics/coupled.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 
@@ -14,11 +14,17 @@ namespace {
 
 // The arrays are borrowed: the caller keeps them alive (keep_alive below).
 RowAscent* open(const std::string& domain, const std::string& metric, const RowArrays& X, Vector<Index> y, Vector<double> cost,
-                Size n_classes, bool waiting, std::uint64_t seed, const Parameters& parameters, const Targets& targets) {
+                Size n_classes, bool waiting, std::uint64_t seed, const Parameters& parameters, const Targets& targets, int together,
+                int n_threads, bool averages) {
     check_targets(y, cost, X.n_rows(), n_classes);
+    if (together < 1 || together > 1024) throw std::invalid_argument("together must be from 1 to 1024");
+    if (n_threads < 1) throw std::invalid_argument("n_threads must be at least 1");
     LoopSettings settings;
     settings.waiting = waiting;
     settings.seed = seed;
+    settings.together = together;
+    settings.n_threads = n_threads;
+    settings.averages = averages;
     RowTask task{X.with_classes(n_classes + (metric == Coupled::name ? 1 : 0)), y.data(), cost.data(), settings, {}};
     if (targets) {
         check_shape(*targets, n_classes, n_classes, "targets");
@@ -60,6 +66,18 @@ void bind_rows(nb::module_& m) {
              [](const RowAscent& self, int n_threads) {
                  return without_gil([&](const Poll& poll) { return self.loss(n_threads, poll); });
              }, "n_threads"_a)
+        .def("averaged_value",
+             [](const RowAscent& self, int n_threads) {
+                 if (!self.average()) return infinity;
+                 const double loss = without_gil([&](const Poll& poll) { return self.loss(*self.average(), n_threads, poll); });
+                 return 0.5 * self.average()->squared_norm() + loss;
+             }, "n_threads"_a)
+        .def("averaged_machine",
+             [](const RowAscent& self) {
+                 if (!self.average()) throw std::logic_error("no average: the loop has not ended with an epoch over everything");
+                 return std::tuple(matrix_of(self.average()->weights(), self.state().rows.n_features(), self.state().n_classes()),
+                                   vector_of(self.average()->intercepts()));
+             })
         .def_prop_ro("dual_sum", [](const RowAscent& self) { return self.state().dual_sum(); })
         .def_prop_ro("flow", [](const RowAscent& self) { return self.state().flow(); })
         .def("set_base",
@@ -102,8 +120,8 @@ void bind_rows(nb::module_& m) {
              }, "scale"_a, "common"_a, "fixes_offsets"_a);
 
     m.def("row_loop", &open, "domain"_a, "metric"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a,
-          "waiting"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(),
-          nb::keep_alive<0, 5>());
+          "waiting"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), "together"_a = 1,
+          "n_threads"_a = 1, "averages"_a = false, nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>());
     m.def("solve_row", &solved_row, "domain"_a, "metric"_a, "H"_a, "g"_a, "a"_a, "g_target"_a, "cost"_a,
           "parameters"_a = Parameters(), "own"_a = -1);
     m.def("domains", &domain_names);

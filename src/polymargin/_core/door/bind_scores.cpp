@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "../passes/pair_matrix.hpp"
-#include "../passes/score_kernels.hpp"
+#include "passes/pair_matrix.hpp"
+#include "passes/score_kernels.hpp"
 #include "bindings.hpp"
 #include "tools.hpp"
 

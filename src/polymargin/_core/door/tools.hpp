@@ -18,8 +18,8 @@
 #include <tuple>
 #include <vector>
 
-#include "../machine/dual_state.hpp"
-#include "../rows/rows.hpp"
+#include "machine/dual_state.hpp"
+#include "rows/rows.hpp"
 
 namespace nb = nanobind;
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "../loops/random.hpp"
-#include "../metrics/identity.hpp"
-#include "../domains/common/row_view.hpp"
+#include "loops/random.hpp"
+#include "metrics/identity.hpp"
+#include "domains/common/row_view.hpp"
 
 namespace polymargin {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "../domains/common/row_view.hpp"
-#include "../machine/duals.hpp"
+#include "domains/common/row_view.hpp"
+#include "machine/duals.hpp"
 
 namespace polymargin {
 

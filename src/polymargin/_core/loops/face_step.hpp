@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "../machine/dual_state.hpp"
+#include "machine/dual_state.hpp"
 
 namespace polymargin {
 

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "../machine/dual_state.hpp"
+#include "machine/dual_state.hpp"
 #include "schedule.hpp"
 
 namespace polymargin {
@@ -27,7 +28,11 @@ public:
     virtual void ascend(std::int64_t max_visits, double tol, const Poll& poll) = 0;
 
     // sum_i u_i loss_i at the current scores
-    double loss(int n_threads, const Poll& poll) const;
+    double loss(int n_threads, const Poll& poll) const { return loss(state_.weights, n_threads, poll); }
+    double loss(const Weights& weights, int n_threads, const Poll& poll) const;
+
+    // The machine on its way through the last epoch, on average, if that looked at everything (LoopSettings::averages).
+    const Weights* average() const { return average_.get(); }
 
     // Every row looks at every class again.
     void restore() {
@@ -54,6 +59,7 @@ protected:
 
     DualState state_;
     Schedule schedule_;
+    std::unique_ptr<Weights> average_;
 };
 
 }  // namespace polymargin

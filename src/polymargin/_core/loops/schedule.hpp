@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../domains/common/row_view.hpp"
+#include "domains/common/row_view.hpp"
 #include "random.hpp"
 
 namespace polymargin {
@@ -23,6 +23,9 @@ struct LoopSettings {
     double face_from = 1e-3;   // relative gap from which face steps are tried
     int face_every = 20;       // epochs
     std::uint64_t seed = 0;
+    int together = 1;          // rows that are visited at the same time: a property of the problem, whatever the threads
+    int n_threads = 1;         // that visit them
+    bool averages = false;     // epochs before a look are averaged
 };
 
 struct Progress {
@@ -41,6 +44,7 @@ public:
         visits_.reserve(n);
     }
 
+    double part_of_epoch() const { return static_cast<double>(at_) / static_cast<double>(visits_.size()); }  // that is over
     const Progress& progress() const { return progress_; }
     double threshold() const { return threshold_; }  // the largest violation of the last epoch
     bool rests(Size i) const { return resting_[i]; }
@@ -66,6 +70,9 @@ public:
         full_estimate_ = full_estimate;
     }
 
+    // The loop's owner knows better what a look would find.
+    void expect(double estimate) { progress_.estimate = estimate; }
+
     // The rows and classes at rest are not part of the estimate: a little more than the tolerance is asked for.
     bool promises(double tol, double dual) const { return progress_.estimate <= 0.7 * tol * std::fabs(dual + progress_.estimate); }
 
@@ -73,32 +80,64 @@ public:
     // itself for the last. `prefetch(k, visits)` runs ahead of the k-th. Returns whether everything should be looked at again.
     template <class Prefetch, class Visit>
     bool epoch(std::int64_t max_visits, const Poll& poll, Prefetch prefetch, Visit visit) {
-        double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
-        list_visits(estimate);
-        random_.shuffle(visits_, block_);
-        if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
+        Sums sums = begin(max_visits);
         for (Size k = 0; k < visits_.size(); ++k) {
             prefetch(k, visits_);
             if ((k & 63) == 0) poll();
             const Size i = visits_[k];
-            const Assessment seen = visit(k, i, k + 1 < visits_.size() ? visits_[k + 1] : i);
-            estimate += seen.gap;
-            violation_sum += seen.violation;
-            violation_max = std::max(violation_max, seen.violation);
-            if (waiting_) set_waiting_time(i, seen);
+            at_ = k;
+            note(sums, i, visit(k, i, k + 1 < visits_.size() ? visits_[k + 1] : i));
         }
-        // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
-        progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
-        progress_.epochs += 1;
-        progress_.estimate = estimate;
-        if (!visits_.empty()) quiet_level_ = violation_sum / static_cast<double>(visits_.size());
-        threshold_ = violation_max;
-        if (full_) full_estimate_ = estimate;
-        full_ = false;
-        return estimate <= 0.1 * full_estimate_;
+        return end(sums);
+    }
+
+    // The same with `together` rows at a time: visit(rows, count, listed) looks at rows[0] .. rows[count - 1], of as many as are
+    // listed from there on, and seen(k) tells of the k-th.
+    template <class Visit, class Seen>
+    bool epoch_together(Size together, std::int64_t max_visits, const Poll& poll, Visit visit, Seen seen) {
+        Sums sums = begin(max_visits);
+        for (Size k = 0; k < visits_.size(); k += together) {
+            const Size count = std::min(together, visits_.size() - k);
+            poll();
+            at_ = k;
+            visit(visits_.data() + k, count, visits_.size() - k);
+            for (Size u = 0; u < count; ++u) note(sums, visits_[k + u], seen(u));
+        }
+        return end(sums);
     }
 
 private:
+    struct Sums {
+        double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
+    };
+
+    Sums begin(std::int64_t max_visits) {
+        Sums sums;
+        list_visits(sums.estimate);
+        random_.shuffle(visits_, block_);
+        if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
+        return sums;
+    }
+
+    void note(Sums& sums, Size i, const Assessment& seen) {
+        sums.estimate += seen.gap;
+        sums.violation_sum += seen.violation;
+        sums.violation_max = std::max(sums.violation_max, seen.violation);
+        if (waiting_) set_waiting_time(i, seen);
+    }
+
+    bool end(const Sums& sums) {
+        // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
+        progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
+        progress_.epochs += 1;
+        progress_.estimate = sums.estimate;
+        if (!visits_.empty()) quiet_level_ = sums.violation_sum / static_cast<double>(visits_.size());
+        threshold_ = sums.violation_max;
+        if (full_) full_estimate_ = sums.estimate;
+        full_ = false;
+        return sums.estimate <= 0.1 * full_estimate_;
+    }
+
     void list_visits(double& estimate) {
         visits_.clear();
         for (Size i = 0; i < resting_.size(); ++i) {
@@ -119,6 +158,7 @@ private:
         wait_[i] = period_[i];
     }
 
+    Size at_ = 0;  // which of the visits is being made
     bool waiting_;
     int longest_wait_;
     std::uint64_t block_;

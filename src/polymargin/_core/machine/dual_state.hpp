@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "../domains/common/row_view.hpp"
+#include "domains/common/row_view.hpp"
 #include "duals.hpp"
 #include "weights.hpp"
 

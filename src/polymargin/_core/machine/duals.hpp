@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

@@ -24,7 +24,7 @@ void MachineMetric::apply(const double* v, Size c, double* out) const {
 Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetric& metric)
     : rows_(rows), intercept_(intercept), metric_(metric), c_(rows.n_classes() - (metric.coupled ? 1 : 0)),
       V_(rows.weights_size()), sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(c_, 0.0),
-      every_(padded(rows.n_classes())), joined_(c_ + 1), joined_values_(padded(c_ + 1)) {}
+      room_(rows.n_classes()) {}
 
 void Weights::all_scores(Size i, double* out) const {
     rows_.all_scores(V_.data(), i, out);
@@ -55,11 +55,11 @@ Weights::SharedScore Weights::shared_score(Size i, double inner_of_sum) const {
     return {reach, intercept_.inverse_rho, mean};
 }
 
-void Weights::coupled_scores(Size i, const Index* classes, Size count, double* out) {
-    std::copy_n(classes, count, joined_.data());
-    joined_[count] = static_cast<Index>(c_);
-    double* inner = joined_values_.data();
-    rows_.scores(V_.data(), i, joined_.data(), count + 1, inner, every_.data());
+void Weights::coupled_scores(Size i, const Index* classes, Size count, double* out, RowRoom& room) const {
+    std::copy_n(classes, count, room.joined.data());
+    room.joined[count] = static_cast<Index>(c_);
+    double* inner = room.joined_values.data();
+    rows_.scores(V_.data(), i, room.joined.data(), count + 1, inner, room.every.data());
     const SharedScore shared = shared_score(i, inner[count]);
     for (Size k = 0; k < count; ++k) out[k] = coupled_score(shared, static_cast<Size>(classes[k]), inner[k]);
 }
@@ -67,12 +67,12 @@ void Weights::coupled_scores(Size i, const Index* classes, Size count, double* o
 void Weights::add_with_sum(Size i, const Index* classes, const double* steps, Size count) {
     double sum = 0.0;
     for (Size k = 0; k < count; ++k) {
-        joined_[k] = classes[k];
-        sum += joined_values_[k] = steps[k];
+        room_.joined[k] = classes[k];
+        sum += room_.joined_values[k] = steps[k];
     }
-    joined_[count] = static_cast<Index>(c_);
-    joined_values_[count] = sum;
-    add_columns(i, joined_.data(), joined_values_.data(), sum != 0.0 ? count + 1 : count);
+    room_.joined[count] = static_cast<Index>(c_);
+    room_.joined_values[count] = sum;
+    add_columns(i, room_.joined.data(), room_.joined_values.data(), sum != 0.0 ? count + 1 : count);
 }
 
 void Weights::scores(Size i, const Index* classes, Size count, double* out, double* every) const {
@@ -87,6 +87,28 @@ void Weights::scores(Size i, const Index* classes, Size count, double* out, doub
     }
     if (!intercept_.on) return;
     for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
+}
+
+std::vector<WeightPart> Weights::parts(Size count) const {
+    std::vector<WeightPart> out;
+    const bool whole = count < 2 || metric_.coupled || (rows_.is_sparse() && !rows_.columns_ascend());
+    if (whole) return out;
+    const std::vector<Index> cuts = rows_.is_sparse() ? rows_.cuts(count) : std::vector<Index>(count + 1, 0);
+    for (Size k = 0; k < count; ++k) out.push_back({k, count, cuts[k], cuts[k + 1]});
+    return out;
+}
+
+void Weights::add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room) {
+    if (rows_.is_sparse()) {
+        return rows_.add_between(V_.data(), i, part.first, part.last, classes, steps, count, room.every.data());
+    }
+    Size m = 0;
+    for (Size k = 0; k < count; ++k) {
+        if (static_cast<Size>(classes[k]) % part.of != part.number) continue;
+        room.joined[m] = classes[k];
+        room.joined_values[m++] = steps[k];
+    }
+    rows_.add(V_.data(), i, room.joined.data(), room.joined_values.data(), m, room.every.data());
 }
 
 void Weights::clear() {

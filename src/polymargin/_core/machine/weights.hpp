@@ -41,8 +41,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "../rows/buffer.hpp"
-#include "../rows/rows.hpp"
+#include "rows/buffer.hpp"
+#include "rows/rows.hpp"
 
 namespace polymargin {
 
@@ -102,6 +102,21 @@ struct MachineMetric {
     void apply(const double* v, Size c, double* out) const;  // out = P v
 };
 
+// Room that is lent to the scores and steps of a row, one a thread.
+struct RowRoom {
+    explicit RowRoom(Size n_classes) : every(padded(n_classes + 1)), joined(n_classes + 1), joined_values(padded(n_classes + 1)) {}
+
+    std::vector<double> every;
+    std::vector<Index> joined;  // with a coupling: a row's classes and the sum
+    std::vector<double> joined_values;
+};
+
+// What one of some threads adds to: classes k with k % of == number, of sparse rows the columns from `first` to `last`.
+struct WeightPart {
+    Size number, of;
+    Index first, last;
+};
+
 class Weights {
 public:
     // With a coupling `rows` have room for one more class, the sum of all.
@@ -125,12 +140,15 @@ public:
     // `out` has room for the padded number of classes, with a coupling one more.
     void all_scores(Size i, double* out) const;
 
-    void scores(Size i, const Index* classes, Size count, double* out) {
-        if (metric_.coupled) return coupled_scores(i, classes, count, out);
-        scores(i, classes, count, out, every_.data());
+    void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, room_); }
+
+    // for threads
+    void scores(Size i, const Index* classes, Size count, double* out, RowRoom& room) const {
+        if (metric_.coupled) return coupled_scores(i, classes, count, out, room);
+        scores(i, classes, count, out, room.every.data());
     }
 
-    // for threads: `every` is room for the padded number of classes; not with a coupling
+    // without a coupling: `every` is room for the padded number of classes
     void scores(Size i, const Index* classes, Size count, double* out, double* every) const;
 
     // x_i . v_k and x_j . v_k of all classes at once: the vectors are read from the caches half as often
@@ -159,6 +177,18 @@ public:
         add_columns(i, classes, steps, count);
     }
 
+    // The same in parts, which threads add at the same time: of the classes, of sparse rows of the columns. Every number gets its
+    // steps from one thread, in the order of the rows: the parts change no bit. What is not a vector comes with `add_sums`.
+    std::vector<WeightPart> parts(Size count) const;
+    void add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);
+    void add_sums(Size i, const Index* classes, const double* steps, Size count) {
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) {
+            sums_[static_cast<Size>(classes[k])] += steps[k];
+            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+        }
+    }
+
     std::vector<double>& centre() { return centre_; }
     const std::vector<double>& centre() const { return centre_; }
     const std::vector<double>& sums() const { return sums_; }
@@ -178,7 +208,7 @@ private:
     void coupled_weights(Size feature, double* out) const;
     double coupled_intercept(Size k) const;
 
-    void coupled_scores(Size i, const Index* classes, Size count, double* out);
+    void coupled_scores(Size i, const Index* classes, Size count, double* out, RowRoom& room) const;
     void add_with_sum(Size i, const Index* classes, const double* steps, Size count);
 
     // z_k without scales: v_k, centred if there is an intercept
@@ -198,12 +228,8 @@ private:
     }
 
     void add_columns(Size i, const Index* classes, const double* steps, Size count) {
-        rows_.add(V_.data(), i, classes, steps, count, every_.data());
-        if (!intercept_.on) return;
-        for (Size k = 0; k < count; ++k) {
-            sums_[static_cast<Size>(classes[k])] += steps[k];
-            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
-        }
+        rows_.add(V_.data(), i, classes, steps, count, room_.every.data());
+        add_sums(i, classes, steps, count);
     }
 
     // v_k . x_i with what centring and the intercept add
@@ -226,9 +252,7 @@ private:
     Size c_;
     Buffer V_;
     std::vector<double> sums_, means_, centre_;
-    std::vector<double> every_;
-    std::vector<Index> joined_;  // with a coupling: a row's classes and the sum
-    std::vector<double> joined_values_;
+    RowRoom room_;
 };
 
 }  // namespace polymargin

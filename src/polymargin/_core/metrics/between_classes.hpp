@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

@@ -1,7 +1,7 @@
 // The metric of 1/2 |W|^2: a row's share of the dual has the curvature q = |x_i|^2 for every class.
 #pragma once
 
-#include "../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

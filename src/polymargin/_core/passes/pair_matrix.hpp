@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

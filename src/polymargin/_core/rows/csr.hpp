@@ -1,6 +1,9 @@
 // Sparse rows and their class weights, feature by feature: one stored entry of x_i serves all classes from one cache line.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "basics.hpp"
 #include "pack.hpp"
 
@@ -81,20 +84,33 @@ public:
     }
 
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-        if (4 * count > c_) {  // many classes move: whole vectors are cheaper than picking
-            for (Size k = 0; k < stride_; ++k) every[k] = 0.0;
-            for (Size k = 0; k < count; ++k) every[classes[k]] = steps[k];
-            add_all(V, i, every);
-            return;
+        add(V, {indptr_[i], indptr_[i + 1]}, classes, steps, count, every);
+    }
+
+    // The same in the columns [first, last) only, of a row whose columns ascend.
+    void add(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count, double* every) const {
+        const Index *begin = indices_ + indptr_[i], *end = indices_ + indptr_[i + 1];
+        const Index* from = std::lower_bound(begin, end, first);
+        add(V, {from - indices_, std::lower_bound(from, end, last) - indices_}, classes, steps, count, every);
+    }
+
+    bool columns_ascend() const {
+        for (Size i = 0; i < n_; ++i) {
+            if (!std::is_sorted(indices_ + indptr_[i], indices_ + indptr_[i + 1])) return false;
         }
-        Size k = 0;
-        for (; k + 4 <= count; k += 4) add_picked<4>(V, i, classes + k, steps + k);
-        switch (count - k) {
-            case 3: add_picked<3>(V, i, classes + k, steps + k); break;
-            case 2: add_picked<2>(V, i, classes + k, steps + k); break;
-            case 1: add_picked<1>(V, i, classes + k, steps + k); break;
-            default: break;
-        }
+        return true;
+    }
+
+    // Columns that cut the stored entries into `count` parts of about the same size: count + 1 of them.
+    std::vector<Index> cuts(Size count) const {
+        const Size stored = static_cast<Size>(indptr_[n_]), step = std::max<Size>(1, stored / 65536);
+        std::vector<Index> sample;
+        for (Size p = 0; p < stored; p += step) sample.push_back(indices_[p]);
+        std::sort(sample.begin(), sample.end());
+        std::vector<Index> out(count + 1, 0);
+        for (Size k = 1; k < count && !sample.empty(); ++k) out[k] = sample[k * sample.size() / count];
+        out[count] = static_cast<Index>(d_);
+        return out;
     }
 
     // vector += step x_i
@@ -110,6 +126,27 @@ public:
     }
 
 private:
+    struct Entries {
+        std::int64_t begin, end;
+    };
+
+    void add(double* V, Entries entries, const Index* classes, const double* steps, Size count, double* every) const {
+        if (4 * count > c_) {  // many classes move: whole vectors are cheaper than picking
+            for (Size k = 0; k < stride_; ++k) every[k] = 0.0;
+            for (Size k = 0; k < count; ++k) every[classes[k]] = steps[k];
+            add_all(V, entries, every);
+            return;
+        }
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) add_picked<4>(V, entries, classes + k, steps + k);
+        switch (count - k) {
+            case 3: add_picked<3>(V, entries, classes + k, steps + k); break;
+            case 2: add_picked<2>(V, entries, classes + k, steps + k); break;
+            case 1: add_picked<1>(V, entries, classes + k, steps + k); break;
+            default: break;
+        }
+    }
+
     template <int K>
     void picked(const double* V, Size i, const Index* classes, double* out) const {
         double sum[K] = {};
@@ -122,22 +159,22 @@ private:
     }
 
     template <int K>
-    void add_picked(double* V, Size i, const Index* classes, const double* steps) const {
+    void add_picked(double* V, Entries entries, const Index* classes, const double* steps) const {
         double step[K];
         Size at[K];
         for (int k = 0; k < K; ++k) {
             step[k] = steps[k];
             at[k] = static_cast<Size>(classes[k]);
         }
-        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
             for (int k = 0; k < K; ++k) v[at[k]] += step[k] * x;
         }
     }
 
-    void add_all(double* V, Size i, const double* steps) const {
-        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
+    void add_all(double* V, Entries entries, const double* steps) const {
+        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
             const Pack spread_x = spread(x);

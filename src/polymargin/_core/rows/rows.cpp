@@ -30,6 +30,19 @@ PM_APART void add_to(const Stored& rows, double* V, Size i, const Index* classes
     rows.add(V, i, classes, steps, count, every);
 }
 
+template <class Storage, class Work>
+void of_sparse(const Storage& stored, const Work& work) {
+    std::visit(
+        [&](const auto& rows) {
+            if constexpr (std::decay_t<decltype(rows)>::sparse) {
+                work(rows);
+            } else {
+                throw std::logic_error("dense rows have no stored columns");
+            }
+        },
+        stored);
+}
+
 }  // namespace
 
 double Rows::squared_norm(Size i) const {
@@ -66,6 +79,23 @@ void Rows::add(double* V, Size i, const Index* classes, const double* steps, Siz
 
 void Rows::add_squares(const double* V, double* out) const {
     std::visit([&](const auto& rows) { rows.add_squares(V, out); }, stored_);
+}
+
+void Rows::add_between(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count,
+                       double* every) const {
+    of_sparse(stored_, [&](const auto& rows) { rows.add(V, i, first, last, classes, steps, count, every); });
+}
+
+bool Rows::columns_ascend() const {
+    bool ascend = true;
+    of_sparse(stored_, [&](const auto& rows) { ascend = rows.columns_ascend(); });
+    return ascend;
+}
+
+std::vector<Index> Rows::cuts(Size count) const {
+    std::vector<Index> out;
+    of_sparse(stored_, [&](const auto& rows) { out = rows.cuts(count); });
+    return out;
 }
 
 void Rows::all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const {

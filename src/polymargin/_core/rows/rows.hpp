@@ -9,6 +9,7 @@
 #pragma once
 
 #include <variant>
+#include <vector>
 
 #include "csr.hpp"
 #include "dense.hpp"
@@ -50,6 +51,12 @@ public:
     void all_scores(const double* V, Size i, double* out) const;
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const;
     void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
+
+    // sparse rows only, for threads that share the columns: see csr.hpp
+    void add_between(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count,
+                     double* every) const;
+    bool columns_ascend() const;
+    std::vector<Index> cuts(Size count) const;
 
     // dense rows only
     void all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const;

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from polymargin.certificate import Ledger
-from polymargin.folds import stratified_folds
 from polymargin.penalties import BlockNorm
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.selection.folds import stratified_folds
 from polymargin.solvers import Machine, Solution, Start
 
 CANDIDATES = (2.0, 1.8, 1.5, 1.33, 1.1)
@@ -34,11 +34,16 @@ def cross_validated_p(
             continue
         classes, y = np.unique(problem.y[~left_out], return_inverse=True)
         part = replace(
-            problem, X=problem.X[~left_out], y=y.astype(np.int32), cost=problem.cost[~left_out], n_classes=len(classes)
+            problem,
+            X=problem.X[~left_out],
+            y=y.astype(np.int32),
+            cost=problem.cost[~left_out],
+            n_classes=len(classes),
+            loss=problem.loss.of_classes(classes),
         )
         settings = {"max_iter": max_iter, "seed": seed, "n_threads": n_threads}
         for p, machine in _machines(part, solve, max(tol, _COARSE), settings):
-            winners = classes[(problem.X[left_out] @ machine.W + machine.b).argmax(axis=1)]
+            winners = classes[machine.scores(problem.X[left_out]).argmax(axis=1)]
             right[p] += float(problem.cost[left_out][winners == problem.y[left_out]].sum())
     counted = float(problem.cost[folds >= 0].sum())
     return {p: value / counted if counted > 0.0 else 0.0 for p, value in right.items()}

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import QUICK, negligible
-from polymargin.features import KernelMap
-from polymargin.problem import Problem
+from polymargin.features.kernel_map import KernelMap
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, Start
 
 _ATTEMPTS = 4  # at ever tighter tolerances

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.label_problem import Pairs
+from polymargin.problems.labels import Pairs
 
 
 def is_label_matrix(y: Any) -> bool:

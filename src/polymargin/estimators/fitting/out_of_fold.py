@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin.calibration import Outcomes, fit_scaling, rows_wanted
-from polymargin.certificate import Ledger
 from polymargin.estimators.fitting.returned import solve_near_zero
-from polymargin.estimators.probabilities import CALIBRATION
-from polymargin.folds import NEVER, Folds
+from polymargin.estimators.parts.probabilities import CALIBRATION
+from polymargin.problems.certificate import Ledger
+from polymargin.selection.folds import NEVER, Folds
 
 if TYPE_CHECKING:
     from polymargin.estimators.base import MarginClassifier
-    from polymargin.features import KernelMap
+    from polymargin.features.kernel_map import KernelMap
 
 FEW, MANY = 3, 5  # folds: few where all rows are needed
 SMALL = 1800  # rows up to which all folds are worked on, and finely
@@ -73,8 +73,7 @@ class FoldFits:
             return self._by_kernel_dual(part, ledger, rows, settings)
         free = self.machine._free_offsets
         found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
-        scores = np.asarray(rows @ found.machine.W, dtype=np.float64) + found.machine.b
-        return scores, found.certificate.status == "interrupted"
+        return found.machine.scores(rows), found.certificate.status == "interrupted"
 
     @property
     def _gap(self) -> float:
@@ -95,14 +94,18 @@ class FoldFits:
 def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
     enough = rows_wanted(fits.problem.n_classes) if fits.kernel is None else ENOUGH_KERNEL
-    folds = outcomes.folds(_n_folds(fits), seed)
+    folds = outcomes.folds(_n_folds(fits.problem, enough), seed)
     _check_folds(folds)
     scores, seen = scores_left_out(fits, folds, enough)
     return scaled(scores[seen], outcomes.part(seen), seed)
 
 
-def _n_folds(fits: FoldFits) -> int:
-    return FEW if fits.problem.n_rows < 2 * SMALL else MANY
+def _n_folds(problem: Any, enough: int) -> int:
+    """So many that one of them has just enough rows where there are plenty: its machine is then near the whole one.
+
+    Folds differ by at most one row a class.
+    """
+    return FEW if problem.n_rows < 2 * SMALL else max(MANY, problem.n_rows // (enough + problem.n_classes))
 
 
 def scores_left_out(fits: FoldFits, folds: Folds, enough: int) -> tuple[Array, NDArray[np.bool_]]:

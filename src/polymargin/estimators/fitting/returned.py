@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from polymargin.certificate import Certificate, Ledger
-from polymargin.shift import towards_zero
+from polymargin.features.shift import towards_zero
+from polymargin.problems.certificate import Certificate, Ledger
 from polymargin.solvers import Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
@@ -47,13 +48,18 @@ def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Retur
         W = W - W.mean(axis=1, keepdims=True)
     exact = _measured(problem, W, b, solution, tol)
     if problem.X.dtype != np.float64 and not problem.penalty.fixes_sum:
-        single = np.asarray(W, dtype=problem.X.dtype)
+        single = W.astype(problem.X.dtype)
         offsets = b if problem.fixes_sum_of_offsets else np.asarray(b, dtype=problem.X.dtype)
         machine = single.astype(np.float64), offsets.astype(np.float64)
         rounded = exact.of_primal(problem.primal(*machine), tol, lambda: problem.rounding(*machine))
         if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):
-            return Returned(np.ascontiguousarray(single.T), offsets, rounded)
-    return Returned(np.ascontiguousarray(W.T), b, exact)
+            return Returned(_by_class(single), offsets, rounded)
+    return Returned(_by_class(W), b, exact)
+
+
+def _by_class(W: Any) -> NDArray[Any]:
+    """W (d, c) as class vectors (c, d)."""
+    return np.asarray(W.T.toarray()) if sparse.issparse(W) else np.ascontiguousarray(W.T)
 
 
 def negligible(tol: float, primal: float) -> float:
@@ -61,11 +67,11 @@ def negligible(tol: float, primal: float) -> float:
     return _NEGLIGIBLE * min(tol, _STRICTEST) * abs(primal)
 
 
-def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) -> Certificate:
+def _measured(problem: Any, W: Any, b: Array, solution: Solution, tol: float) -> Certificate:
     """The certificate with the objective of W and b beside the rows as they are; the solver's own where that is costly and
     rounding cannot matter."""
     rounding, primal = problem.rounding(W, b), solution.machine.primal
-    if W.size * problem.n_rows <= QUICK or not rounding <= negligible(tol, primal):
+    if W.shape[0] * W.shape[1] * problem.n_rows <= QUICK or not rounding <= negligible(tol, primal):
         primal = problem.primal(W, b)
     return solution.certificate.of_primal(primal, tol, lambda: rounding)
 
@@ -73,7 +79,9 @@ def _measured(problem: Any, W: Array, b: Array, solution: Solution, tol: float) 
 def solve_or_keep(solve: Callable[..., Solution], problem: Any, ledger: Ledger, **settings: Any) -> Solution:
     """Solves; if the user interrupts and wants to keep it, the machine that the solver has at hand."""
     try:
-        return solve(problem, ledger, **settings)
+        solution = solve(problem, ledger, **settings)
+        ledger.at_hand = None  # it holds the solver, with a second copy of W
+        return solution
     except KeyboardInterrupt:
         machine = ledger.at_hand() if ledger.keeps_interrupted and ledger.at_hand is not None else None
         if machine is None:

@@ -9,9 +9,10 @@ That is, up to a constant, the machine ``kappa/2 |W - W0|^2 + sum_i u_i loss_i``
 ``W0 = (theta W_t - H) / kappa``: the native loop solves it with costs ``u/kappa``, its vectors started at W0. Duals a give
 ``W = W0 + X'tau / kappa`` and the bound
 
-    D = sum_il a_il - kappa/2 |W|^2 + P(W_t) - <H, W_t> + theta/2 |W_t|^2         (free intercept: sum_i tau_ik = 0)
+    D = sum_il a_il delta_yl - h(a) - kappa/2 |W|^2 + P(W_t) - <H, W_t> + theta/2 |W_t|^2  (free intercept: sum_i tau_ik = 0)
 
-on the model. ``F(W_t) - D`` is what the model promises at most; it is 0 only at stationary points.
+on the model, with targets delta and the squares h of a squared loss. ``F(W_t) - D`` is what the model promises at most; it
+is 0 only at stationary points. Where class vectors must add up to zero, W is centred, and no native loop takes a W0.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
-from polymargin.penalties import SquaredNorm
-from polymargin.problem import Problem
+from polymargin.penalties import AtSumZero, Penalty, ShiftedNorm, SquaredNorm
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
 from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.ascent.moves import FreeIntercept, Move
-from polymargin.solvers.bounds import Ray, balanced_sparse_duals, class_sums, room_of_sums
+from polymargin.solvers.bounds import Ray, balanced_sparse_duals, class_sums, feasible
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.newton.augmented import multiplier_newton
+from polymargin.solvers.newton.general import general_newton
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Machine, Solution, SparseDuals, sparse_duals
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 _PLAIN = Rhythm(epochs=UNLIMITED, inner=1.0)
 _WITH_INTERCEPT = Rhythm(epochs=10)
 _REACH = 0.01  # of an offset in one proximal step, if all duals pull
+_LOST = 1e-13  # of sums of squares, by rounding
 
 Array = NDArray[np.float64]
 
@@ -76,14 +79,25 @@ class Tangent(NamedTuple):
 
     def bound(self, problem: Problem, duals: SparseDuals) -> float:
         """D of duals, balanced first if the intercept is free; the best along their ray."""
-        kappa, base, (y, c) = self.kappa, self.base, (problem.y, problem.n_classes)
+        kappa, base, y, c = self.kappa, self.base, problem.y, problem.n_classes
         if problem.fit_intercept:
-            duals = balanced_sparse_duals(duals, y, c)
-        Z = class_sums(problem.X, duals, y, c) / kappa
-        linear = float(duals.values.sum()) - kappa * float(np.vdot(base, Z))
-        sums = np.asarray(np.bincount(duals.rows, duals.values, problem.n_rows), dtype=np.float64)
-        ray = Ray(linear, 0.5 * kappa * float(np.vdot(Z, Z)), room_of_sums(sums, problem.cost))
+            duals = balanced_sparse_duals(problem, duals)
+        duals, room = feasible(problem, duals)
+        Z = class_sums(problem, duals) / kappa
+        if problem.loss.sums_to_zero:
+            base, Z = (part - part.mean(axis=1, keepdims=True) for part in (base, Z))
+        targets = problem.loss.targets(c)[y[duals.rows], duals.classes]
+        linear = float(targets @ duals.values) - kappa * float(np.vdot(base, Z))
+        ray = Ray(linear, 0.5 * kappa * float(np.vdot(Z, Z)) + _squares(problem, duals), room)
         return ray.value - 0.5 * kappa * float(np.vdot(base, base)) + self.constant
+
+
+def _squares(problem: Problem, duals: SparseDuals) -> float:
+    """What a squared loss takes off."""
+    if not problem.loss.squared:
+        return 0.0
+    square = problem.row_domains.domain.square(duals.dense(problem.n_classes), problem.y)
+    return float((0.25 * square / problem.cost).sum())
 
 
 class Attempt(NamedTuple):
@@ -101,7 +115,7 @@ class ModelAscent(Driver[native.RowLoop]):
     def __init__(self, problem: Problem, tangent: Tangent, duals: SparseDuals | None, scale: float, seed: int):
         self._problem, self._kappa, machine = problem, tangent.kappa, tangent.machine
         model = _solved(problem, tangent)
-        loop, moves = open_loop(model, seed, plain=True), list[Move]()
+        loop, moves = open_loop(model, seed), list[Move]()
         if problem.fit_intercept:
             # a large theta makes costs and with them duals small, but must not make offsets slow
             intercept = FreeIntercept(loop, *centre_and_spread(problem.X), least=_REACH / float(model.cost.sum()))
@@ -131,6 +145,27 @@ def _solved(problem: Problem, tangent: Tangent) -> Problem:
     return replace(problem, cost=problem.cost / tangent.kappa, penalty=SquaredNorm())
 
 
+def has_loop(problem: Problem) -> bool:
+    """Whether the native loop takes the models: class vectors that must add up to zero couple its classes."""
+    return problem.loss.row_problem is not None and not problem.loss.sums_to_zero
+
+
+def solve_generally(
+    problem: Problem, tangent: Tangent, duals: SparseDuals | None, accuracy: float, max_iter: int
+) -> tuple[Attempt, int]:
+    """The model's minimum to an absolute accuracy by Newton's method on the unknowns, which takes any loss of margins."""
+    W, b, primal = tangent.machine
+    shifted: Penalty = ShiftedNorm(tangent.kappa, tangent.kappa * tangent.base, tangent.constant)
+    model = replace(problem, penalty=AtSumZero(shifted) if problem.loss.sums_to_zero else shifted)
+    # the model is a difference of squares, each as large as theta: what they lose is no gap
+    squares = tangent.kappa * (float(np.vdot(W, W)) + float(np.vdot(tangent.base, tangent.base))) + abs(tangent.constant)
+    lost = _LOST * squares
+    ledger = Ledger(accuracy / max(abs(primal), accuracy), rounding=lambda value: model.rounding_at(value) + lost)
+    found = general_newton(model, ledger, max_iter, None if duals is None else Start(duals, b, W=W))
+    assert found.duals is not None
+    return Attempt(*found.machine[:2], _loss_of(problem, *found.machine[:2]), found.duals), found.certificate.n_iter
+
+
 def solve_exactly(problem: Problem, tangent: Tangent, accuracy: float, max_iter: int) -> tuple[Attempt, int]:
     """The model's minimum to an absolute accuracy, by the interior point, and how many Newton steps that took."""
     given = np.asarray(problem.X @ tangent.base, dtype=np.float64)
@@ -155,6 +190,9 @@ def solve_by_newton(
 
 def _attempt(problem: Problem, tangent: Tangent, shift: Array, b: Array, duals: SparseDuals) -> Attempt:
     W = shift + tangent.base
+    return Attempt(W, b, _loss_of(problem, W, b), duals._replace(values=tangent.kappa * duals.values))
+
+
+def _loss_of(problem: Problem, W: Array, b: Array) -> float:
     S = np.asarray(problem.X @ W, dtype=np.float64) + b
-    loss = float(problem.cost @ problem.loss.value(S, problem.y))
-    return Attempt(W, b, loss, duals._replace(values=tangent.kappa * duals.values))
+    return float(problem.cost @ problem.loss.value(S, problem.y))

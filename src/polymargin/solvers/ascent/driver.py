@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
-from polymargin.label_problem import LabelProblem
-from polymargin.problem import Problem
-from polymargin.set_problem import SetProblem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.problems.labels import LabelProblem
+from polymargin.problems.sets import SetProblem
 from polymargin.solvers.ascent.moves import FixedPoint, Move
 from polymargin.solvers.types import Machine
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin import features
 from polymargin._core import native
-from polymargin.rbf import RbfRows
+from polymargin.features import kernel_map as features
+from polymargin.features.rbf import RbfRows
 
 if TYPE_CHECKING:
-    from polymargin.features import KernelMap
+    from polymargin.features.kernel_map import KernelMap
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.certificate import Certificate, Ledger
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Certificate, Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
 from polymargin.solvers.ascent.loops import domain_of, targets_of
@@ -33,7 +33,7 @@ from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
 
 if TYPE_CHECKING:
-    from polymargin.features import KernelMap
+    from polymargin.features.kernel_map import KernelMap
 
 _FIRST = 512  # rows of the first working set
 _GROWTH = 0.5  # rows that join a working set, relative to those that stay, and at least

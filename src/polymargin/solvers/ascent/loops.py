@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin._core import native
-from polymargin.label_problem import LabelProblem
-from polymargin.problem import Problem
+from polymargin.problems.classes import Problem
+from polymargin.problems.labels import LabelProblem
+from polymargin.solvers import cost_model
 from polymargin.solvers.rows import centre_and_spread
 
 LoopOfRows: TypeAlias = native.RowLoop | native.BandLoop  # with the duals of rows and classes
@@ -40,21 +41,26 @@ def _is_relative(problem: Problem) -> bool:
     return problem.loss.domain is not None and problem.loss.domain.margins.relative
 
 
-def open_loop(problem: Problem, seed: int, plain: bool = False) -> native.RowLoop:
-    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2 or one that couples the classes."""
+def open_loop(
+    problem: Problem, seed: int, plain: bool = False, n_threads: int = 1, averages: bool = False
+) -> native.RowLoop:
+    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2 or one that couples the classes.
+
+    If it `averages`, it ends with the average of an epoch beside its own machine. A coupling has none.
+    """
     name, penalty, c = domain_of(problem, plain), problem.penalty, problem.n_classes
     if penalty.identity_hessian and not problem.loss.sums_to_zero:
-        return native_loop(name, "identity", problem.X, problem, seed)
+        return native_loop(name, "identity", problem.X, problem, seed, n_threads=n_threads, averages=averages)
     coupling = penalty.coupling(c)
     if coupling is None or plain:
         wanted = "one at sum zero" if problem.loss.sums_to_zero else "1/2 |W|^2"
         raise TypeError(f"dual ascent for the {problem.loss.name} needs the penalty {wanted}; got '{penalty.name}'")
-    loop = native_loop(name, "coupled", problem.X, problem, seed)
+    loop = native_loop(name, "coupled", problem.X, problem, seed, n_threads=n_threads)
     loop.couple(coupling.scale, coupling.common, problem.loss.sums_to_zero)
     return loop
 
 
-def open_scaled_loop(problem: Problem, seed: int) -> native.RowLoop:
+def open_scaled_loop(problem: Problem, seed: int, n_threads: int = 1) -> native.RowLoop:
     """The same for a penalty with class scales."""
     name = domain_of(problem)
     if problem.penalty.class_scales is None or problem.loss.sums_to_zero:
@@ -62,17 +68,39 @@ def open_scaled_loop(problem: Problem, seed: int) -> native.RowLoop:
             "class-weighted ascent needs a penalty with class scales, and a loss for class vectors of any sum; got the "
             f"{problem.loss.name} with '{problem.penalty.name}'"
         )
-    return native_loop(name, "class_scales", problem.X, problem, seed)
+    return native_loop(name, "class_scales", problem.X, problem, seed, n_threads=n_threads)
 
 
-def native_loop(domain: str, metric: str, X: Any, problem: Problem, seed: int, waiting: bool = False) -> native.RowLoop:
+def native_loop(
+    domain: str,
+    metric: str,
+    X: Any,
+    problem: Problem,
+    seed: int,
+    waiting: bool = False,
+    n_threads: int = 1,
+    averages: bool = False,
+) -> native.RowLoop:
     """The native loop of a domain, with the parameters of the loss, in a metric, on rows X with the targets of `problem`.
 
     With `waiting` quiet rows wait. That pays on sparse rows, where few rows matter at a time, and where a visit is dear.
+    How many rows are visited together depends on the problem alone, so that the threads change no bit.
     """
-    waiting, parameters = waiting or sparse.issparse(X), problem.loss.row_parameters
-    rows, c = native_rows(X), problem.n_classes
-    return native.row_loop(domain, metric, rows, problem.y, problem.cost, c, waiting, seed, parameters, targets_of(problem))
+    return native.row_loop(
+        domain,
+        metric,
+        native_rows(X),
+        problem.y,
+        problem.cost,
+        problem.n_classes,
+        waiting or sparse.issparse(X),
+        seed,
+        problem.loss.row_parameters,
+        targets_of(problem),
+        cost_model.rows_together(X, problem.y),
+        n_threads,
+        averages,
+    )
 
 
 def targets_of(problem: Problem) -> NDArray[np.float64] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.problem import Problem
+from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import UNLIMITED, Driver, Rhythm
 from polymargin.solvers.ascent.loops import open_band_loop

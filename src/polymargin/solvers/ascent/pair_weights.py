@@ -2,10 +2,12 @@
 
     min_{W, b}  sum_i u_i sum_{k != y} [1 - (s_y - s_k)]_+  +  sum_{k<l} |w_k - w_l|^p  +  eps (|W|^2 + |b|^2)
 
+or with the norm of the distances in place of the sum of powers (`penalties/pairs/scales.py`).
+
 For fixed weights Q_kl of the pairs the penalty ``1/2 sum_{k<l} Q_kl |w_k - w_l|^2 + eps |W|^2`` is a metric L between the
 classes, and the native loop climbs the dual of a Weston-Watkins machine with that metric: ``W = Z P``, ``Z = X' tau``, P the
-inverse of L. At the optimum ``Q_kl = p |w_k - w_l|^(p-2)``; between epochs log Q goes a part theta of the way there. An
-error of log Q shrinks by factors
+inverse of L. At the optimum ``Q_kl = p |w_k - w_l|^(p-2)``, times one number if R is a norm; between epochs log Q goes a
+part theta of the way there. An error of log Q shrinks by factors
 
     1 - theta (1 + (p - 2) j),   0 <= j <= 1,
 
@@ -23,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
 from polymargin.penalties.capabilities import PairPowers
-from polymargin.penalties.pairwise import pair_indices
+from polymargin.penalties.pairs.pairwise import pair_indices
+from polymargin.problems.certificate import Ledger
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import native_loop
 from polymargin.solvers.ascent.moves import FreeIntercept, Move, PairWeights
 from polymargin.solvers.interior.pair_iterate import PairIterate
-from polymargin.solvers.newton.active_set import newton_on_pairs
+from polymargin.solvers.newton.faces.active_set import newton_on_pairs
 from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import Start, sparse_duals
 
@@ -56,9 +58,9 @@ class PairMetric:
 
     def wanted(self, W: Array) -> Array:
         """log Q that the distances of W ask for."""
-        p, squares = self.penalty.p, self.penalty.squares(W)
+        squares = self.penalty.squares(W)
         shortest = _FUSED**2 * float(squares.max(initial=0.0))
-        return np.asarray(np.log(p) + (0.5 * p - 1.0) * np.log(np.maximum(squares, max(shortest, 1e-200))))
+        return self.penalty.log_weights(np.maximum(squares, max(shortest, 1e-200)))
 
     def step(self, W: Array) -> Array:
         """The move of log Q towards what W asks for."""

@@ -24,36 +24,46 @@ Neither part is driven far below the other. (Lei, Dogan, Binder & Kloft 2015, Al
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
 from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, reducing_factors, value_of_loop
 from polymargin.solvers.rows import centre_and_spread
-from polymargin.solvers.types import Solution, SparseDuals, Start
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
+_TIGHT = 1e-7  # tolerance below which the loop's own sums and those of the arrays may differ by a part of it
 Watch = Callable[[int, Callable[[], SparseDuals]], bool]
+
+_MOSTLY_ZERO = 0.25  # of the entries of W may be other than 0, for a CSR matrix to be much smaller
+_CHEAP = 1.0  # products an entry of W, to make it from the duals
 
 
 class RowsProof(Proof):
     """With ``R = 1/2 |W|^2``. With a free intercept the duals are repaired first."""
 
     plain: ClassVar = Rhythm(epochs=100, inner=1.0, restores="look")
-    with_intercept: ClassVar = Rhythm(epochs=10, grace=8)
+    with_intercept: ClassVar = Rhythm(epochs=4, grace=12, restores="look")
 
     def __init__(self, problem: Problem, loop: native.RowLoop, n_threads: int):
         self.problem: Problem = problem
         self.loop, self._n_threads = loop, n_threads
         self._repaired: Repaired | None = None
+        self._is_averaged = False  # the machine that was looked at last
+        self._best_bound = -np.inf
+        self._best_duals: SparseDuals | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
+        self.keeps_zeros = False  # whether machines may have sparse class vectors
         coupling = problem.penalty.coupling(problem.n_classes)
         self._is_coupled = coupling is not None
         self.scale = 1.0 if coupling is None else coupling.scale
@@ -99,21 +109,65 @@ class RowsProof(Proof):
         return self.penalty() + float(self.loop.loss(self._n_threads))
 
     def values(self, tol: float) -> tuple[float, float]:
-        primal = self.primal()
+        """Of the average of the last epoch, if there is one; of its end, if that has not got there."""
+        primal = float(self.loop.averaged_value(self._n_threads))
+        self._is_averaged = bool(np.isfinite(primal))
+        if not self._is_averaged:
+            primal = self.primal()
+        dual = self._bound(tol * primal)
+        if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
+            self._best_bound, self._best_duals = dual, self._last_duals()
+        if self._is_averaged and primal - dual > tol * primal and (at_end := self.primal()) < primal:
+            primal, self._is_averaged = at_end, False
+        if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
+            primal = max(primal, self.problem.primal(*self.iterate()))
+        return primal, dual
+
+    def _bound(self, matters: float) -> float:
         if not self.problem.fit_intercept:
-            return primal, self.dual(tol * primal)
+            return self.dual(matters)
         factors = self._balancing_factors()
         self._repaired = Repaired(factors, self.ray(factors))
-        return primal, self._repaired.ray.value
+        return self._repaired.ray.value
 
-    def iterate(self) -> tuple[Array, Array]:
+    def at_hand(self) -> Machine:
+        self._is_averaged = False  # the loop may have gone on
+        return super().at_hand()
+
+    def iterate(self) -> tuple[Any, Array]:
+        if self._is_averaged:
+            return self.loop.averaged_machine()
+        if (W := self._sums_of_rows()) is not None:
+            return W, np.zeros(self.problem.n_classes)
         W, b = self.loop.weights(), self.loop.intercepts()
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
         return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
+    def _sums_of_rows(self) -> Any:
+        """``W = X' tau`` of sparse rows, without an intercept, where few duals make that cheap; sparse if most of it is 0.
+
+        None where it is dear. With many classes the copies of the loop's W on its way out take more memory than the rest.
+        """
+        problem = self.problem
+        if not (self.keeps_zeros and problem.penalty.identity_hessian and sparse.issparse(problem.X)):
+            return None
+        if problem.fit_intercept or self._is_coupled:
+            return None
+        duals = SparseDuals(*self.loop.duals())
+        most = int(np.diff(problem.X.indptr) @ (np.diff(duals.starts) + 1))
+        entries = problem.n_features * problem.n_classes
+        if most > _CHEAP * entries:
+            return None
+        W = sparse.csr_array(sparse.csr_array(problem.X).T @ problem.sparse_signed_duals(duals))
+        return W if W.nnz <= _MOSTLY_ZERO * entries else W.toarray()
+
     def duals(self) -> SparseDuals:
-        """The duals whose value is the bound."""
+        """The duals whose value is the best bound."""
+        return self._last_duals() if self._best_duals is None else self._best_duals
+
+    def _last_duals(self) -> SparseDuals:
+        """Those of the last look."""
         duals = SparseDuals(*self.loop.duals())
         if self._repaired is None:
             return duals
@@ -152,23 +206,48 @@ def dual_ascent(
     n_threads: int = 1,
     start: Start | None = None,
     gives_up: Watch | None = None,
+    keeps_zeros: bool = False,
 ) -> Solution:
     """Climbs from `start` until ``ledger.tol`` is certified or ``max_iter`` epochs are used up; a free intercept moves too.
 
-    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals.
+    `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals. With
+    `keeps_zeros` a fit that ends here may have a CSR matrix as its class vectors.
     """
+    if problem.penalty.class_scales is not None:
+        loop = open_scaled_loop(problem, seed, n_threads)
+    else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
+        averages = not problem.fit_intercept and cost_model.average_fits(problem)
+        loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
+    spread = centre_and_spread(problem.X) if problem.fit_intercept else None
+    settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
+    return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
+
+
+def climb_rows(
+    problem: Problem,
+    loop: native.RowLoop,
+    spread: tuple[Array, float] | None,
+    ledger: Ledger,
+    *,
+    max_iter: int,
+    n_threads: int = 1,
+    start: Start | None = None,
+    gives_up: Watch | None = None,
+    keeps_zeros: bool = False,
+) -> Solution:
+    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them."""
     scaling, scales, moves = problem.penalty.class_scales, None, list[Move]()
     if scaling is None:
-        proof = RowsProof(problem, open_loop(problem, seed), n_threads)
+        proof = RowsProof(problem, loop, n_threads)
     else:
-        warm, loop = None if start is None else start.scales, open_scaled_loop(problem, seed)
+        warm = None if start is None else start.scales
         scales = ClassScales(loop, scaling, np.ones(problem.n_classes) if warm is None else warm)
         proof = BlockNormProof(problem, loop, n_threads, scales)
         moves.append(scales)
-    loop, intercept = proof.loop, None
-    if problem.fit_intercept:
+    intercept, proof.keeps_zeros = None, keeps_zeros
+    if spread is not None:
         size = proof.scale if scales is None else float(np.median(scales.scales))
-        intercept = FreeIntercept(loop, *centre_and_spread(problem.X), size)
+        intercept = FreeIntercept(loop, *spread, size)
         moves.append(intercept)
     if start is not None:
         loop.set_duals(*start.duals)
@@ -182,5 +261,7 @@ def dual_ascent(
         return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
 
     driver.climb(ledger, proof, enough)
-    end = ledger.close(min(max_iter, driver.n_iter))
-    return Solution(proof.best_machine, proof.duals(), end, scales=None if scales is None else scales.scales)
+    end, machine = ledger.close(min(max_iter, driver.n_iter)), proof.best_machine
+    if sparse.issparse(machine.W) and not ledger.done:  # other methods go on from it
+        machine = machine._replace(W=machine.W.toarray())
+    return Solution(machine, proof.duals(), end, scales=None if scales is None else scales.scales)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from polymargin.certificate import Ledger
-from polymargin.label_problem import LabelProblem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.labels import LabelProblem
 from polymargin.solvers.interior.blocks.label_pairs import LabelPairs
 from polymargin.solvers.interior.blocks.max_terms import Array
 from polymargin.solvers.interior.central_path import Path, follow_central_path

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers.bounds import balanced_duals, lower_bound
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, sparse_duals

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.certificate import Ledger
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers.cost_model import LARGEST_MATRIX
 from polymargin.solvers.interior.blocks.native_pairs import NativePairs
 from polymargin.solvers.interior.central_path import Path, follow_central_path

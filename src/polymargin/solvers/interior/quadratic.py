@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polymargin.problem import Problem
+from polymargin.problems.classes import Problem
 from polymargin.solvers.interior.blocks import BLOCKS
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import RowTerms

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.certificate import Ledger
 from polymargin.penalties.block_norm import class_norms
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers.bounds import Ray, balanced_duals, signed
 from polymargin.solvers.interior.quadratic import interior_point
 from polymargin.solvers.progress import Anderson

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.certificate import Ledger
-from polymargin.label_problem import LabelProblem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.labels import LabelProblem
 from polymargin.solvers.cost_model import LARGEST_LABEL_BLOCKS, label_system_entries
 from polymargin.solvers.interior.systems.labels import LabelSystem
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start

@@ -27,10 +27,10 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polymargin._core import native
-from polymargin.certificate import Ledger
-from polymargin.losses.domain import Projected
+from polymargin.losses.domains.domain import Projected
 from polymargin.penalties.block_norm import class_norms
-from polymargin.problem import Problem
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.bounds import Ray, balanced_duals, signed
 from polymargin.solvers.newton.free_pairs import FreePairs, free_pairs

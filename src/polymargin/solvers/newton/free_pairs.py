@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.losses.domain import Projected
-from polymargin.losses.margins import Array, Mask
+from polymargin.losses.domains.domain import Projected
+from polymargin.losses.domains.margins import Array, Mask
 
 Index = NDArray[np.intp]
 

@@ -15,27 +15,25 @@ Every round ends with a certificate: the duals are balanced if the offsets are f
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.certificate import Ledger
-from polymargin.losses.domain import Projected
-from polymargin.problem import Problem
-from polymargin.solvers.bounds import balanced_by_margins, hidden_by_rounding
+from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
+from polymargin.solvers.bounds import hidden_by_rounding
 from polymargin.solvers.linear import conjugate_gradients, definite
 from polymargin.solvers.newton.line_search import backtrack
 from polymargin.solvers.newton.multipliers import MultiplierMethod, Round
+from polymargin.solvers.newton.row_terms import RowsAt, RowsInMemory, RowTerms
 from polymargin.solvers.newton.smooth_part import SmoothPart, smooth_part
 from polymargin.solvers.progress import Stall
-from polymargin.solvers.rows import Design
-from polymargin.solvers.types import Machine, Solution, Start, sparse_duals
+from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
 Array = NDArray[np.float64]
 
-_FIRST, _FIRST_KINK = 1.0, 10.0  # sigma: a violation of 1 moves a dual by so many costs; sigma_W: in curvatures of R
+_FIRST_KINK = 10.0  # sigma_W: in curvatures of R
 _GROWTH = ((3, 8.0), (8, 4.0), (20, 2.0), (60, 1.0))  # of sigma, after a round of so many steps at most
 _LARGEST, _LARGEST_SQUARED = 1e9, 1e4  # sigma, in first ones; squares of duals need no more
 _KAPPA, _LARGEST_KAPPA = 10.0, 1e4  # of the offsets' proximal term, over all costs: at first, and as sigma grows
@@ -43,13 +41,20 @@ _STEPS = 60  # of one round
 _EXACT = 1e-5  # what a Newton step promises at the end of a round, in parts of what the duals moved or the gap asked for
 _ARMIJO, _SHORTEST = 1e-4, 1e-9
 _PATIENCE = 12  # rounds that do not halve the gap
-_DENSE = 1500  # unknowns of a dense system (cost_model.py asks for no more)
 _CG_STEPS, _CG_TOL = 200, 1e-3
 
 
-def general_newton(problem: Problem, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
-    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding ends them."""
-    return _General(problem, ledger, start).run(max_iter)
+def general_newton(
+    problem: Problem, ledger: Ledger, max_iter: int, start: Start | None, rows: RowTerms | None = None
+) -> Solution:
+    """Rounds until ``ledger.tol`` is certified; the status is "stalled" if rounding ends them.
+
+    `rows` are those of the problem, unless they are elsewhere.
+    """
+    if rows is None:
+        n, c = problem.n_rows, problem.n_classes
+        rows = RowsInMemory(problem, np.zeros((n, c)) if start is None else start.duals.dense(c))
+    return _General(problem, rows, ledger, start).run(max_iter)
 
 
 class _Point(NamedTuple):
@@ -57,51 +62,39 @@ class _Point(NamedTuple):
 
     U: Array
     V: Array
-    S: Array
     value: float
-    at: Projected
+    rows: RowsAt
     Y: Array | None  # what the projection onto the kink's ball is of
     gradient: Array
 
 
 class _General(MultiplierMethod[_Point, Array]):
-    def __init__(self, problem: Problem, ledger: Ledger, start: Start | None):
-        self.problem, self.ledger = problem, ledger
-        loss, c = problem.loss, problem.n_classes
-        assert loss.domain is not None
-        self._domain, self._margins, self._targets = loss.domain, loss.domain.margins, loss.targets(c)
-        self._design = Design(problem.X, problem.cost, problem.fit_intercept, rotate=False, centre=False)
-        self._basis = _sum_zero_basis(c) if loss.sums_to_zero else None
-        r, q = self._design.n_unknowns, c if self._basis is None else c - 1
-        self.n_iter, self._A, self._kink = 0, np.zeros((problem.n_rows, c)), problem.penalty.kink
-        V = np.zeros((r, c))
-        if start is not None:
-            self._A = start.duals.dense(c)
-            if start.W.size:
-                V = self._design.unknowns(start.W, start.b)
+    def __init__(self, problem: Problem, rows: RowTerms, ledger: Ledger, start: Start | None):
+        self.problem, self._rows, self.ledger = problem, rows, ledger
+        self._r, c = rows.n_features, problem.n_classes
+        self._basis = _sum_zero_basis(c) if problem.loss.sums_to_zero else None
+        self._columns = np.eye(c) if self._basis is None else self._basis
+        self.n_iter, self._kink = 0, problem.penalty.kink
+        V = np.zeros((rows.n_unknowns, c))
+        if start is not None and start.W.size:
+            V = rows.unknowns(start.W, start.b)
         self._V = V
         self._U = V if self._basis is None else V @ self._basis
         self._R: SmoothPart = smooth_part(problem.penalty, self._model_at(V))
-        self._Y = np.zeros((self._design.r, c))
+        self._Y = np.zeros((self._r, c))
         self._growth = 1.0
-        self._q = q
-        self._best = Machine(*self._design.machine(V), problem.primal(*self._design.machine(V)))
-        self._best_duals = sparse_duals(np.zeros_like(self._A))
+        self._q = self._columns.shape[1]
+        self._best = Machine(*rows.machine(V), problem.primal(*rows.machine(V)))
+        self._best_duals: SparseDuals | None = sparse_duals(np.zeros((problem.X.shape[0], c)))
         ledger.at_hand = lambda: self._best
 
     def _model_at(self, V: Array) -> Array:
         """Class vectors around which R is modelled at first: those along the class means if there are none."""
-        W = V[: self._design.r]
+        W = V[: self._r]
         if W.any():
             return W
-        T = self._margins.derivative(self._margins.present(self.problem.y, V.shape[1]).astype(float), self.problem.y)
-        Z = -self._design.adjoint(T * self.problem.cost[:, None])[: self._design.r]
+        Z = self._rows.along_means()
         return Z - Z.mean(axis=1, keepdims=True) if Z.any() else np.ones_like(Z)
-
-    @property
-    def _sigma(self) -> Array:
-        """(n, 1)"""
-        return np.asarray(_FIRST * self._growth * self.problem.cost[:, None])
 
     def run(self, max_iter: int) -> Solution:
         self._last, self._stall = max_iter, Stall(_PATIENCE, 0.5)
@@ -114,7 +107,7 @@ class _General(MultiplierMethod[_Point, Array]):
     # -- one round --------------------------------------------------------------------------------------------------
 
     def _begin_round(self) -> _Point:
-        self._centre_b = self._V[self._design.r :].copy()
+        self._centre_b = self._V[self._r :].copy()
         self._kappa = min(_KAPPA * self._growth, _LARGEST_KAPPA) / float(self.problem.cost.sum())
         self._sigma_W = _FIRST_KINK * self._growth * self._R.curvature
         return self._point(self._U)
@@ -135,13 +128,13 @@ class _General(MultiplierMethod[_Point, Array]):
         return (t, reached) if t > 0.0 else (0.0, point)
 
     def _is_solved(self, point: _Point, direction: Array, length: float) -> bool:
-        moved = float((np.square(point.at.A - self._A) / self._sigma).sum())
         asked = self.ledger.tol * abs(self.ledger.primal) if np.isfinite(self.ledger.primal) else 0.0
-        return length == 0.0 or self._promised <= _EXACT * max(moved, asked)
+        return length == 0.0 or self._promised <= _EXACT * max(point.rows.moved, asked)
 
     def _move_centre(self, end: Round[_Point]) -> bool:
         point = end.point
-        self._A, self._U, self._V = point.at.A, point.U, point.V
+        self._rows.accept(point.rows)
+        self._U, self._V = point.U, point.V
         if self._kink is not None and point.Y is not None:
             self._Y = self._kink.project(point.Y)
         self._certify()
@@ -149,49 +142,34 @@ class _General(MultiplierMethod[_Point, Array]):
             return False
         growth = next((factor for most, factor in _GROWTH if end.steps <= most), 0.5)
         self._growth = min(growth * self._growth, _LARGEST_SQUARED if self.problem.loss.squared else _LARGEST)
-        self._R = self._R.moved(self._V[: self._design.r])
+        self._R = self._R.moved(self._V[: self._r])
         return not self._stall.note(self.ledger.gap)
 
     # -- the smooth problem -----------------------------------------------------------------------------------------
 
     def _point(self, U: Array) -> _Point:
         V = U if self._basis is None else U @ self._basis.T
-        S, W = self._design.scores(V), V[: self._design.r]
-        E = self._margins.violations(S, self.problem.y, self._targets)
-        at = self._nearest(self._A + self._sigma * E)
-        value = float(np.vdot(at.A, E)) - 0.5 * float((np.square(at.A - self._A) / self._sigma).sum()) - self._squares(at.A)
-        G = self._design.adjoint(self._margins.derivative(at.A, self.problem.y))
+        rows, W = self._rows.at(V, self._growth), V[: self._r]
+        value, G = rows.value, rows.gradient
         value += self._R.value(W)
-        G[: self._design.r] += self._R.gradient(W)
+        G[: self._r] += self._R.gradient(W)
         Y = None
         if self._kink is not None:
             Y = self._Y + self._sigma_W * W
             pushed = self._kink.project(Y)
             value += float(np.vdot(pushed, W)) - 0.5 * float(np.square(pushed - self._Y).sum()) / self._sigma_W
-            G[: self._design.r] += pushed
+            G[: self._r] += pushed
         if self.problem.fit_intercept:
-            b, moved = V[self._design.r], V[self._design.r] - self._centre_b[0]
+            b, moved = V[self._r], V[self._r] - self._centre_b[0]
             value += 0.5 * float(moved @ moved) / self._kappa + self.problem.penalty.offset_value(b)
-            G[self._design.r] += moved / self._kappa + self.problem.penalty.offset_gradient(b)
-        return _Point(U, V, S, value, at, Y, G if self._basis is None else G @ self._basis)
-
-    def _nearest(self, T: Array) -> Projected:
-        """The duals of the smooth problem; those of a squared loss have their square beside them."""
-        y, cost = self.problem.y, self.problem.cost
-        if self.problem.loss.squared:
-            return self._domain.project_squared(T, y, 0.5 * self._sigma[:, 0] / cost)
-        return self._domain.project(T, y, cost)
-
-    def _squares(self, A: Array) -> float:
-        if not self.problem.loss.squared:
-            return 0.0
-        return float((0.25 * self._domain.square(A, self.problem.y) / self.problem.cost).sum())
+            G[self._r] += moved / self._kappa + self.problem.penalty.offset_gradient(b)
+        return _Point(U, V, value, rows, Y, G if self._basis is None else G @ self._basis)
 
     # -- Newton's step ----------------------------------------------------------------------------------------------
 
     def _direction(self, point: _Point) -> Array | None:
         self.n_iter += 1
-        if point.U.size <= _DENSE:
+        if point.U.size <= self._rows.largest_system:
             solve = definite(self._hessian(point))
             if solve is None:
                 return -point.gradient
@@ -203,9 +181,7 @@ class _General(MultiplierMethod[_Point, Array]):
 
     def _product(self, point: _Point, D: Array) -> Array:
         V = D if self._basis is None else D @ self._basis.T
-        r, S = self._design.r, self._design.scores(V)
-        moves = self._sigma * point.at.along(self._linear(S))
-        H = self._design.adjoint(self._margins.derivative(moves, self.problem.y))
+        r, H = self._r, self._rows.product(point.rows, self._growth, V)
         H[:r] += self._R.product(point.V[:r], V[:r])
         if self._kink is not None and point.Y is not None:
             H[:r] += self._sigma_W * self._kink.along(point.Y, V[:r])
@@ -213,37 +189,10 @@ class _General(MultiplierMethod[_Point, Array]):
             H[r] += V[r] / self._kappa + self.problem.penalty.offset_gradient(V[r])
         return H if self._basis is None else H @ self._basis
 
-    def _linear(self, S: Array) -> Array:
-        """The change of the violations with the scores."""
-        return self._margins.violations(S, self.problem.y, self._no_targets)
-
-    @cached_property
-    def _no_targets(self) -> Array:
-        return np.zeros_like(self._targets)
-
-    def _blocks(self, point: _Point) -> Array:
-        """The Hessian of each row in its scores, in the coordinates of the unknowns, (n, q, q)."""
-        n, c = point.S.shape
-        columns = np.eye(c) if self._basis is None else self._basis
-        out = np.empty((n, self._q, self._q))
-        for k in range(self._q):
-            moves = self._sigma * point.at.along(self._linear(np.tile(columns[:, k], (n, 1))))
-            out[:, :, k] = self._margins.derivative(moves, self.problem.y) @ columns
-        return out
-
     def _hessian(self, point: _Point) -> Array:
         """Dense, class by class."""
-        r, q, penalised = self._design.n_unknowns, self._q, self._design.r
-        blocks = self._blocks(point)
-        active = np.flatnonzero(np.abs(blocks).max(axis=(1, 2)) > 0.0)
-        H = np.zeros((q, r, q, r))
-        for rows, Z in self._design.dense_rows(active):
-            for k in range(q):
-                for other in range(k + 1):
-                    G = Z.T @ (blocks[rows, k, other][:, None] * Z)
-                    H[k, :, other, :] += G
-                    if other != k:
-                        H[other, :, k, :] += G.T
+        r, q, penalised = self._rows.n_unknowns, self._q, self._r
+        H = self._rows.hessian(point.rows, self._growth, self._columns)
         self._R.add_to(H, point.V[:penalised], self._basis)
         if self._kink is not None and point.Y is not None:
             self._add_kink(H, point.Y)
@@ -259,7 +208,7 @@ class _General(MultiplierMethod[_Point, Array]):
     def _add_kink(self, H: Array, Y: Array) -> None:
         """Feature by feature, class by class of the basis."""
         assert self._kink is not None
-        d, columns = len(Y), np.eye(Y.shape[1]) if self._basis is None else self._basis
+        d, columns = len(Y), self._columns
         each = np.arange(d)
         for k in range(self._q):
             moves = self._sigma_W * self._kink.along(Y, np.tile(columns[:, k], (d, 1))) @ columns  # (d, q)
@@ -268,16 +217,9 @@ class _General(MultiplierMethod[_Point, Array]):
 
     def _diagonal(self, point: _Point) -> Array:
         """Of the Hessian, about: (r, q)."""
-        n, c = point.S.shape
-        squares = np.empty((self._design.n_unknowns, c))
-        curvature = self._sigma * point.at.free
-        own = np.arange(n), self.problem.y
-        if self._margins.relative:
-            curvature[own] = curvature.sum(axis=1)
-        X = self._design.X
-        squares[: self._design.r] = (X.multiply(X) if hasattr(X, "multiply") else X * X).T @ curvature
-        squares[self._design.r :] = curvature.sum(axis=0) + 1.0 / self._kappa
-        squares[: self._design.r] += self._R.curvature + (0.0 if self._kink is None else self._sigma_W)
+        squares = self._rows.diagonal(point.rows, self._growth)
+        squares[self._r :] += 1.0 / self._kappa
+        squares[: self._r] += self._R.curvature + (0.0 if self._kink is None else self._sigma_W)
         return squares if self._basis is None else np.maximum(squares @ np.square(self._basis), 1e-300)
 
     def _with_zeros(self, W: Array, Z: Array) -> tuple[Array, Array]:
@@ -293,27 +235,21 @@ class _General(MultiplierMethod[_Point, Array]):
 
     def _certify(self) -> None:
         """Notes the machine and the bound of the duals; keeps the best of both."""
-        problem, y = self.problem, self.problem.y
-        free = problem.fit_intercept and not self._offset_curvature
-        A = balanced_by_margins(problem, self._A) if free else self._A
-        if not problem.loss.squared:
-            A = self._domain.repaired(A, y, problem.cost) if self._domain.room(A, y, problem.cost) == 0.0 else A
-            A = self._domain.room(A, y, problem.cost) * A
-        T = self._margins.derivative(A, y)
-        Z = -np.asarray(problem.X.T @ T, dtype=np.float64)
-        linear = float((self._targets[y] * A).sum()) - self._squares(A)
-        W, b = self._design.machine(self._V)
+        problem = self.problem
+        proven = self._rows.proven(problem.fit_intercept and not self._offset_curvature)
+        Z = proven.Z
+        W, b = self._rows.machine(self._V)
         for vectors in (W,) if self._kink is None else self._with_zeros(W, Z):
             primal = problem.primal(vectors, b)
             if primal <= self._best.primal or not np.isfinite(self._best.primal):
                 self._best = Machine(vectors, b, primal)
-        dual = linear - self._R.conjugate(Z, self._V[: self._design.r])
+        dual = proven.linear - self._R.conjugate(Z, self._V[: self._r])
         if problem.fit_intercept:
-            dual -= problem.penalty.offset_conjugate(T.sum(axis=0), float(problem.cost.sum()))
-        size = float(np.sqrt(np.square(self._V[: self._design.r]).sum()))
-        dual -= hidden_by_rounding(float(np.abs(A).sum()), size, problem.longest_row)
-        if dual >= self.ledger.dual or not len(self._best_duals.values):
-            self._best_duals = sparse_duals(A)
+            dual -= problem.penalty.offset_conjugate(proven.sums, float(problem.cost.sum()))
+        size = float(np.sqrt(np.square(self._V[: self._r]).sum()))
+        dual -= hidden_by_rounding(proven.flow, size, problem.longest_row)
+        if dual >= self.ledger.dual or self._best_duals is None or not len(self._best_duals.values):
+            self._best_duals = proven.duals
         self.ledger.add(self._best.primal, dual if np.isfinite(dual) else -np.inf, max(1, self.n_iter))
 
 

@@ -13,13 +13,14 @@ data. The damping also changes within a round.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.problem import Problem
+from polymargin._core import native
+from polymargin.problems.classes import Problem
 from polymargin.solvers.cost_model import newton_matrix_fits
 from polymargin.solvers.linear import conjugate_gradients, definite
 from polymargin.solvers.newton.line_search import backtrack
@@ -58,7 +59,7 @@ class _Step(NamedTuple):
 class ProximalNewton(MultiplierMethod[Point, _Step]):
     """Newton steps on the loop's convex problem; the damping is kept from call to call."""
 
-    def __init__(self, problem: Problem, loop: Any):
+    def __init__(self, problem: Problem, loop: native.BandLoop):
         self._problem = problem
         self._loop = loop
         self._damping = 0.0
@@ -152,7 +153,7 @@ def _harder(length: float) -> float:
     return _HARDER * max(1.0, 0.25 / length) if length > 0.0 else 1.0
 
 
-def _by_matrix(loop: Any, point: Point) -> Array:
+def _by_matrix(loop: native.BandLoop, point: Point) -> Array:
     """Newton's step by the factorised matrix."""
     (d, c), e = point.W.shape, len(point.gradient)
     blocks = loop.newton_matrix().reshape(c, d + 1, c, d + 1)
@@ -175,7 +176,7 @@ class _ConjugateGradients:
     def __init__(self, problem: Problem):
         self._problem = problem
 
-    def __call__(self, loop: Any, point: Point) -> Array:
+    def __call__(self, loop: native.BandLoop, point: Point) -> Array:
         (mean, axes, squares), n, d = self._axes, self._problem.n_rows, len(point.W)
         weights = loop.newton_curvature() / n
         shrunk = 1.0 / (1.0 + np.outer(squares, weights))

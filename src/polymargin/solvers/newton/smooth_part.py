@@ -46,11 +46,12 @@ class SmoothPart(ABC):
 
 
 class QuadraticPart(SmoothPart):
-    """``1/2 <W, W L>``."""
+    """``1/2 <W, W L> - <tilt, W>``."""
 
     def __init__(self, penalty: Penalty, W: Array):
         super().__init__(penalty)
         self._memory = Anderson()
+        self._tilt: Array | float = 0.0 if penalty.tilt is None else penalty.tilt
         self._set(self._wanted(W))
 
     def _wanted(self, W: Array) -> Array:
@@ -65,10 +66,10 @@ class QuadraticPart(SmoothPart):
             self.scales = 1.0 / np.diag(L)
 
     def value(self, W: Array) -> float:
-        return 0.5 * float(np.vdot(W, W @ self.L))
+        return float((W * (0.5 * (W @ self.L) - self._tilt)).sum())
 
     def gradient(self, W: Array) -> Array:
-        return np.asarray(W @ self.L)
+        return np.asarray(W @ self.L - self._tilt)
 
     def product(self, W: Array, V: Array) -> Array:
         return np.asarray(V @ self.L)

@@ -14,8 +14,9 @@ namespace polymargin {
 
 class LargestMargins : public RelativeMargins {
 public:
-    // parameters: k
-    LargestMargins(const std::vector<double>& parameters, Size n_classes) : k_(parameters.size() == 1 ? parameters[0] : 0.0) {
+    // parameters: k. `own_counts`: the own class may be one of the k, with a margin of 0; if not, no margin counts as less than 0.
+    LargestMargins(const std::vector<double>& parameters, Size n_classes, bool own_counts)
+        : k_(parameters.size() == 1 ? parameters[0] : 0.0), own_counts_(own_counts) {
         if (!(k_ >= 1.0) || k_ != std::floor(k_) || k_ > static_cast<double>(n_classes)) {
             throw std::invalid_argument("the k largest margins need one parameter, a whole number k from 1 to the number of classes");
         }
@@ -23,15 +24,61 @@ public:
 
     Size fewest() const { return 2 * static_cast<Size>(k_); }
 
+    double loss(const double* scores, Size n_classes, Size y) const {
+        std::vector<double> margins(n_classes);
+        Size count = 0;
+        for (Size k = 0; k < n_classes; ++k) {
+            if (k != y) margins[count++] = 1.0 + scores[k] - scores[y];
+        }
+        return loss_of_margins(margins.data(), count);
+    }
+
+    // The loss of the margins of a list, which are overwritten; there is room for one more.
+    double loss_of_margins(double* margins, Size count) const { return top(margins, count).mean; }
+
+    // Classes without a dual stay in the list while they are among the k highest or above a class with one.
+    Assessment assess(RowView& row, double /*threshold*/) const {
+        double sum = 0.0, inner = 0.0, lowest = infinity;
+        for (Size k = 0; k < row.count; ++k) {
+            const double margin = row.scratch[k] = row.g[k] - row.g_target;
+            sum += row.a[k];
+            inner += row.a[k] * margin;
+            if (row.a[k] > 0.0) lowest = std::min(lowest, margin);
+        }
+        const Top highest = top(row.scratch, row.count);
+        const double gap = row.cost * highest.mean - inner;
+        lowest = std::min(lowest, highest.last);
+        if (sum == 0.0 && highest.mean <= 0.0) lowest = infinity;  // nothing to take
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.a[k] > 0.0 || row.g[k] - row.g_target >= lowest) row.keep(kept++, k);
+        }
+        row.count = kept;
+        return {gap, std::max(0.0, gap) / row.cost};
+    }
+
+    bool settled(const RowView& row) const { return row.count == 0; }
+
 protected:
     static constexpr double rounding = 1e-12;
 
     struct Top {
-        double mean, last;  // of the k largest values: their sum over k, and the smallest of them
+        double mean, last;  // the loss: sum of the k largest margins over k, cut at 0; and the smallest of them
     };
 
-    // `values` are reordered
-    Top top(double* values, Size count) const {
+    // `margins` are overwritten
+    Top top(double* margins, Size count) const {
+        if (own_counts_) {
+            margins[count++] = 0.0;
+        } else {
+            for (Size k = 0; k < count; ++k) margins[k] = std::max(0.0, margins[k]);
+        }
+        const Top found = largest_of(margins, count);
+        return {std::max(0.0, found.mean), found.last};
+    }
+
+    // Of any values, which are reordered.
+    Top largest_of(double* values, Size count) const {
         if (count == 0) return {0.0, 0.0};
         const Size k = std::min(static_cast<Size>(k_), count);
         std::nth_element(values, values + (k - 1), values + count, std::greater<double>());
@@ -113,6 +160,7 @@ protected:
     }
 
     double k_;
+    bool own_counts_;
 };
 
 }  // namespace polymargin

@@ -28,13 +28,13 @@
 //   has_faces, is_free, is_closed, project      what a face step needs (face_step.hpp); optional
 //
 // and a constructor from parameters and the number of classes if it has any. Python opens it by the name of its header; loops in
-// all metrics, on kernels, and what the tests ask are made of it by themselves (loops/domain_of.hpp).
+// all metrics, on kernels, and what the tests ask are made of it by themselves (catalogue/domain_of.hpp).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "../../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../metrics/coupled.hpp"
+#include "metrics/coupled.hpp"
 #include "row_view.hpp"
 
 namespace polymargin {

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../metrics/identity.hpp"
+#include "metrics/identity.hpp"
 #include "row_view.hpp"
 
 namespace polymargin {

@@ -5,7 +5,7 @@
 // the slopes they leave, so that the best G solves loss(G) = G / (2u): a decreasing piecewise linear equation.
 #pragma once
 
-#include "../../metrics/identity.hpp"
+#include "metrics/identity.hpp"
 #include "capped_prices.hpp"
 
 namespace polymargin {
@@ -17,7 +17,7 @@ public:
     static constexpr bool has_faces = false;
 
     SquaredGauge(const std::vector<double>& parameters, Size n_classes)
-        : LargestMargins(parameters, n_classes), domain_(parameters, n_classes) {}
+        : LargestMargins(parameters, n_classes, false), domain_(parameters, n_classes) {}
 
     double loss(const double* scores, Size n_classes, Size y) const {
         const double largest = domain_.loss(scores, n_classes, y);
@@ -44,8 +44,6 @@ public:
         const double gap = row.cost * largest * largest + square(row.at(row.a)) / (4.0 * row.cost) - inner;
         return {gap, std::max(0.0, gap) / row.cost};
     }
-
-    bool settled(const RowView& row) const { return row.count == 0; }
 
     void solve(RowView& row, const Identity& metric) const {
         const double cost = row.cost, before = row.sum();

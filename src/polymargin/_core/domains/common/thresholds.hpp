@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "../../rows/basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 

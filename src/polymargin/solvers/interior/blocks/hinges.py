@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymargin.losses.domain import Box, Domain, Simplex
+from polymargin.losses.domains.domain import Box, Domain, Simplex
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import Edges, Face, RowTerms
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.losses.domain import Domain
+from polymargin.losses.domains.domain import Domain
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels, MaxTerms
 
 

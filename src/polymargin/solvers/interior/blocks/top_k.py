@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymargin.losses.top_k_domains import TopKSimplex
+from polymargin.losses.domains.top_k import TopKSimplex
 from polymargin.solvers.interior.blocks.hinges import CrammerSinger
 from polymargin.solvers.interior.blocks.max_terms import Array, Labels
 from polymargin.solvers.interior.blocks.row_terms import Edges, Face, RowTerms

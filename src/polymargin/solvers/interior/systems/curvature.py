@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymargin._core import native
+from polymargin.losses import ScoreLoss
+from polymargin.penalties.capabilities import HessianModel
 from polymargin.solvers.interior.systems.preconditioner import HeavyPairs, MeanInverse
 from polymargin.solvers.rows import Design
 
@@ -48,7 +49,7 @@ class Curvature(ABC):
                     blocks[k, :, other] -= G
                     blocks[other, :, k] -= G
 
-    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
+    def preconditioner(self, design: Design, model: HessianModel, rate: float) -> Callable[[Array], Array]:
         """An approximate inverse; `model` is the penalty of W, `rate` the curvature of that of b."""
         flows = np.zeros_like(model.Q)
         for rows, edges in self.edges():
@@ -75,7 +76,7 @@ class StarCurvature(Curvature):
     def weights(self, rows: Rows, k: int, other: int) -> Array:
         return np.asarray(self.omega[rows, other])
 
-    def preconditioner(self, design: Design, model: Any, rate: float) -> Callable[[Array], Array]:
+    def preconditioner(self, design: Design, model: HessianModel, rate: float) -> Callable[[Array], Array]:
         return HeavyPairs(design, self.omega, self.y, model, rate)
 
     def split(self, design: Design, level: float) -> tuple[StarCurvature, Rows, Rows]:
@@ -106,7 +107,7 @@ class SoftmaxCurvature(Curvature):
 class ProductCurvature(Curvature):
     """A loss that knows its Hessian products only."""
 
-    def __init__(self, loss: Any, S: Array, y: NDArray[np.int32], cost: Array):
+    def __init__(self, loss: ScoreLoss, S: Array, y: NDArray[np.int32], cost: Array):
         self.loss, self.S, self.y, self.cost = loss, S, y, cost
 
     def apply(self, V: Array) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotri
 
-from polymargin.label_problem import LabelProblem
+from polymargin.problems.labels import LabelProblem
 from polymargin.solvers.rows import RowSpan
 
 Array = NDArray[np.float64]

@@ -13,12 +13,12 @@ and join them; for p < 2 their weights are negative, and the factorisation is on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
+from polymargin.penalties.capabilities import HessianModel
 from polymargin.solvers.cost_model import LARGEST_GRAM
 from polymargin.solvers.rows import Design
 
@@ -30,7 +30,7 @@ ROUNDS = 6
 _SHARED = 1e-8  # of what stretches have in common, which the maximum lets go
 
 
-def class_laplacian(model: Any) -> Array:
+def class_laplacian(model: HessianModel) -> Array:
     """The penalty's Hessian between the classes, without its stretches."""
     return np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
 
@@ -38,7 +38,7 @@ def class_laplacian(model: Any) -> Array:
 class MeanInverse:
     """The inverse if the rows' curvature is replaced by its sum M between the classes, and rows by their mean size."""
 
-    def __init__(self, design: Design, M: Array, model: Any, rate: float):
+    def __init__(self, design: Design, M: Array, model: HessianModel, rate: float):
         """`model` is the penalty of W, `rate` the curvature of that of b."""
         c, self._r = len(M), design.r
         pin = np.ones((c, c)) / c
@@ -55,7 +55,7 @@ class MeanInverse:
 class HeavyPairs:
     """The approximate inverse at one iterate."""
 
-    def __init__(self, design: Design, omega: Array, y: NDArray[np.int32], model: Any, rate: float):
+    def __init__(self, design: Design, omega: Array, y: NDArray[np.int32], model: HessianModel, rate: float):
         self.design, self.omega, self.y, self.model, self.rate = design, omega, y, model, rate
         self.c = omega.shape[1]
         self.factor: Callable[[Array], Array] | None = None

@@ -6,11 +6,11 @@ large ones are solved by conjugate gradients (`preconditioner.py`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin.penalties import Penalty
+from polymargin.penalties.capabilities import HessianModel
 from polymargin.solvers.cost_model import assembly_fits
 from polymargin.solvers.interior.systems.bordered import BorderedSystem
 from polymargin.solvers.interior.systems.curvature import Curvature, StarCurvature
@@ -27,7 +27,7 @@ MOST_HEAVY = 2.0  # pairs of a border, in unknowns
 class NewtonSystem:
     """The system at one iterate; `solve` may be called for several right-hand sides."""
 
-    def __init__(self, design: Design, penalty: Any, model: Any, curvature: Curvature, n_classes: int):
+    def __init__(self, design: Design, penalty: Penalty, model: HessianModel, curvature: Curvature, n_classes: int):
         self.design, self.penalty, self.model, self.curvature, self.c = design, penalty, model, curvature, n_classes
         self._inverse: Apply | None = None
         self._bordered: BorderedSystem | None = None
@@ -44,7 +44,7 @@ class NewtonSystem:
         out[: d.r] += self.model.product(V[: d.r])
         return self._add_offsets(out, V)
 
-    def penalty_gradient(self, model: Any, V: Array) -> Array:
+    def penalty_gradient(self, model: HessianModel, V: Array) -> Array:
         """Of the penalties of W, as in `model`, and of b, stacked like the unknowns V."""
         out = np.zeros_like(V)
         out[: self.design.r] = model.gradient
@@ -102,7 +102,7 @@ class NewtonSystem:
             if self._inverse is None:
                 raise np.linalg.LinAlgError("the Newton matrix is not finite")
 
-    def _matrix(self, curvature: Curvature, model: Any) -> Array:
+    def _matrix(self, curvature: Curvature, model: HessianModel) -> Array:
         d, c = self.design, self.c
         q = d.n_unknowns
         H = np.zeros((c * q, c * q))

@@ -1,0 +1,85 @@
+"""`python -m benchmarks many`: thousands of classes and labels: precision, seconds, memory and size beside other libraries.
+
+Every side fits in a process of its own; seconds are those of the processor, one thread, the fit alone (omikuji reads its
+rows from a file, which is part of it). Memory is the peak during the fit beyond what the process held before it, rows
+included only for those that copy them. Results are kept in `results/many.json`, side by side: a second run adds to it.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import children, results
+from ..memory import status
+from ..table import aligned, number
+from . import cases
+from .picture import draw
+from .sides import SIDES, K
+
+PLACES = (1, 3, 5)
+OURS = ["flat", "tree"]
+
+
+def child(case: str, side: str) -> None:
+    """Runs in the fresh process: prints what was measured as JSON."""
+    import warnings
+
+    from polymargin.metrics import label_propensities, ndcg_at_k, precision_at_k, propensity_scored_precision_at_k
+
+    warnings.simplefilter("ignore")
+    split = cases.load(case)
+    SIDES[side](cases.zipf(9))  # what is imported on first use is not the fit's
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    start = time.process_time()
+    fitted = SIDES[side](split)
+    seconds, extra = time.process_time() - start, status("VmHWM") - before
+    start = time.process_time()
+    top = fitted.top(split.X_test)
+    spent = time.process_time() - start
+    Y, trained = split.label_matrix(split.y_test), split.label_matrix(split.y)
+    measured = {f"P@{k}": precision_at_k(Y, top, k) for k in PLACES} | {"nDCG@5": ndcg_at_k(Y, top, K)}
+    measured["PSP@5"] = propensity_scored_precision_at_k(Y, top, label_propensities(trained), K)
+    about = {"rows": split.X.shape[0], "columns": split.X.shape[1], "labels": len(set(trained.indices.tolist()))}
+    costs = {"seconds": seconds, "seconds_predict": spent, "extra": extra, "size": fitted.size()}
+    print(json.dumps({**about, **measured, **costs, **fitted.notes}))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cases", nargs="+", choices=cases.NAMES, default=list(cases.NAMES))
+    parser.add_argument("--sides", nargs="+", choices=tuple(SIDES), default=list(SIDES))
+    parser.add_argument("--show", action="store_true", help="show what has been measured, and run nothing")
+    parser.add_argument("--picture", metavar="PNG", help="draw how seconds and memory grow with the classes")
+
+
+def main(args: argparse.Namespace) -> None:
+    kept: dict[str, Any] = results.read("many")
+    names = cases.QUICK if args.quick else args.cases
+    sides = OURS if args.quick else args.sides
+    for case in () if args.show else names:
+        for side in sides:
+            try:
+                measured = json.loads(children.last_line(f"from benchmarks.many import child; child({case!r}, {side!r})"))
+            except RuntimeError as error:
+                print(f"{case}, {side}: {error}", flush=True)
+                continue
+            kept = results.read("many")  # another run may have added to it
+            kept.setdefault(case, {})[side] = {**measured, "load": results.environment()["load"]}
+            results.write("many", kept)
+            print(line(case, side, measured), flush=True)
+    header = ["case", "side", *(f"P@{k}" for k in PLACES), "seconds", "predict", "peak MB", "model MB"]
+    rows = [cells(case, side, kept[case][side]) for case in names if case in kept for side in SIDES if side in kept[case]]
+    print(f"\n{results.processor()}, one thread\n{aligned(header, rows, left=2)}")
+    if args.picture and draw(kept, Path(args.picture)):
+        print(f"\npicture: {args.picture}")
+
+
+def cells(case: str, side: str, m: dict[str, Any]) -> list[str]:
+    costs = [number(m["seconds"]), number(m["seconds_predict"]), f"{m['extra'] / 1e6:.0f}", f"{m['size'] / 1e6:.1f}"]
+    return [case, side, *(f"{100 * m[f'P@{k}']:.1f}" for k in PLACES), *costs]
+
+
+def line(case: str, side: str, m: dict[str, Any]) -> str:
+    return "  ".join(cells(case, side, m))

@@ -1,0 +1,68 @@
+// The domain a >= 0 of the weighted sum of the squares of absolute margins: its dual has the terms -a_k^2 / (4 u weight_k).
+#pragma once
+
+#include "metrics/class_scales.hpp"
+#include "metrics/identity.hpp"
+#include "domains/common/margins.hpp"
+#include "domains/common/separate_margins.hpp"
+#include "domains/common/unbounded.hpp"
+
+namespace polymargin {
+
+class SquaredAbsoluteBox : public AbsoluteMargins, public UnboundedDuals {
+public:
+    static constexpr Squares squares = Squares::of_each;
+
+    SquaredAbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
+
+    double loss(const double* violations, Size n_classes, Size y) const {
+        double sum = 0.0;
+        for (Size k = 0; k < n_classes; ++k) {
+            const double hinge = std::max(0.0, violations[k]);
+            sum += weight(k == y) * hinge * hinge;
+        }
+        return sum;
+    }
+
+    double square(const RowDuals& duals) const {
+        double sum = 0.0;
+        for (Size k = 0; k < duals.count; ++k) {
+            if (duals.a[k] != 0.0) sum += duals.a[k] * duals.a[k] / weight(duals.is_own(k));
+        }
+        return sum;
+    }
+
+    Assessment assess(RowView& row, double threshold) const {
+        double gap = 0.0, violation = 0.0;
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            const double a = row.a[k], wanted = std::max(0.0, row.g[k]), own = curvature(row, k);
+            gap += wanted * wanted / (2.0 * own) + 0.5 * own * a * a - a * row.g[k];
+            const double slope = row.g[k] - own * a;
+            violation = std::max(violation, a > 0.0 ? std::fabs(slope) : slope);
+            if (a > 0.0 || slope >= -threshold) row.keep(kept++, k);
+        }
+        row.count = kept;
+        return {gap, violation};
+    }
+
+    void solve(RowView& row, const Identity& metric) const { solve_each(row, metric); }
+    void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }
+    void solve(RowView& row, const Coupled& metric) const {
+        solve_coupled(row, metric, [&](Size k) { return curvature(row, k); }, [](Size) { return infinity; });
+    }
+
+private:
+    // 1 / (2 u weight_k): what the loss adds
+    double curvature(const RowView& row, Size k) const { return 0.5 / (weight(row.classes[k] == row.y) * row.cost); }
+
+    template <class Metric>
+    void solve_each(RowView& row, const Metric& metric) const {
+        for (Size k = 0; k < row.count; ++k) {
+            const double h = metric.curvature(row.classes[k]);
+            row.next[k] = std::max(0.0, (row.g[k] + h * row.a[k]) / (h + curvature(row, k)));
+        }
+    }
+};
+
+}  // namespace polymargin

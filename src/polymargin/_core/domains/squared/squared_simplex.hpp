@@ -1,0 +1,64 @@
+// The domain a >= 0 of the squared maximum over the rivals, loss max_l [1 - (s_y - s_l)]_+^2: its dual has the term
+// -(sum_l a_l)^2 / (4 u), which adds 1 / (2u) to the curvature of the own class.
+#pragma once
+
+#include "domains/common/unbounded.hpp"
+#include "domains/simplex.hpp"
+
+namespace polymargin {
+
+struct SquaredSimplex : RelativeMargins, UnboundedDuals {
+    static constexpr Squares squares = Squares::of_sum;
+
+    double loss(const double* scores, Size n_classes, Size y) const {
+        const double hinge = Simplex{}.loss(scores, n_classes, y);
+        return hinge * hinge;
+    }
+
+    double square(const RowDuals& duals) const {
+        const double sum = duals.sum();
+        return sum * sum;
+    }
+
+    Assessment assess(RowView& row, double /*threshold*/) const {
+        double best = -infinity, lowest = infinity, sum = 0.0, inner = 0.0;
+        for (Size k = 0; k < row.count; ++k) {
+            best = std::max(best, row.g[k]);
+            sum += row.a[k];
+            inner += row.a[k] * (row.g[k] - row.g_target);
+            if (row.a[k] > 0.0) lowest = std::min(lowest, row.g[k]);
+        }
+        const double hinge = std::max(0.0, best - row.g_target);
+        const double gap = row.cost * hinge * hinge + sum * sum / (4.0 * row.cost) - inner;
+        const double own = row.g_target + sum / (2.0 * row.cost);  // the slope of the own class, with the loss's part
+        lowest = std::min(lowest, own);
+        Size kept = 0;
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.a[k] > 0.0 || row.g[k] >= lowest) row.keep(kept++, k);
+        }
+        row.count = kept;
+        return {gap, std::max(best, own) - lowest};
+    }
+
+    void solve(RowView& row, const Identity& metric) const { solve_at_price(row, metric); }
+    void solve(RowView& row, const ClassScales& metric) const { solve_at_price(row, metric); }
+
+private:
+    template <class Metric>
+    static void solve_at_price(RowView& row, const Metric& metric) {
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        const double h_target = metric.curvature(row.y), give = 1.0 / (h_target + 0.5 / row.cost);
+        const double o_target = without_own_share(row, metric, h_target);
+        take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target), false);
+    }
+
+    // A row of zeros moves no weight: its loss is 1 whatever the machine, its dual 2u on any class.
+    static void solve_without_features(RowView& row) {
+        std::fill_n(row.next, row.count, 0.0);
+        if (row.count == 0) return;
+        const Size best = row.highest();
+        row.next[best] = std::max(0.0, 2.0 * row.cost * (row.g[best] - row.g_target));
+    }
+};
+
+}  // namespace polymargin

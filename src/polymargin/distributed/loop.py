@@ -1,0 +1,225 @@
+"""Dual ascent over all parts, with the face of a native loop: the driver, its moves and the proofs see no difference.
+
+Every part climbs from the common machine as if the others stood still; together they go too far in what they agree on, not
+far enough in what only one of them sees. One step size cannot serve both. As in conjugate gradients the last move is a
+second direction: the best point of the plane, rows brought back into their domains, the best step towards that, if it is
+better than the best step of the climbs alone. A round is two sums over the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymargin.distributed import work
+from polymargin.distributed.communicator import NUMBER, Communicator
+from polymargin.distributed.work import Climbed, Intercept, Shared, Sums
+from polymargin.problems.classes import Problem
+from polymargin.solvers.types import NO_DUALS, SparseDuals
+
+Array = NDArray[np.float64]
+
+EPOCHS = 2  # of a climb beside the others, which costs a round of messages
+_PROMISED = 0.7  # of a tolerance, before a slice ends early
+
+
+class Direction(NamedTuple):
+    """A move of the duals: of the linear part of their value, and of the sums of rows."""
+
+    linear: float
+    V: Array
+    sums: Array
+
+    def times(self, t: float) -> Direction:
+        return Direction(t * self.linear, t * self.V, t * self.sums)
+
+
+class PartsLoop:
+    """The duals stay with their parts; here are their sums."""
+
+    def __init__(self, problem: Problem, parts: Communicator, seed: int):
+        self.problem, self.parts, self._seed = problem, parts, seed
+        d, c = problem.n_features, problem.n_classes
+        self.shared = Shared(np.zeros((d, c)), np.zeros(c), None, None)
+        self.dual_sum, self.estimate, self.visits, self.rounds = 0.0, np.inf, 0, 0
+        self._last: Direction | None = None
+        self.watch: Callable[[int, float], None] | None = None  # is told rounds and relative gaps, of the proximal problem
+        self._pending: tuple[float, bool] | None = None  # a move that the parts have not heard of yet
+
+    # ---- the climb --------------------------------------------------------------------------------------------------------
+
+    def ascend(self, max_visits: int, tol: float) -> None:
+        """Rounds until the gap promises `tol`, or until so many rows have been visited."""
+        stop = self.visits + max_visits
+        while self.visits < stop:
+            self._round()
+            self.parts.settle()
+            if self.watch is not None:
+                self.watch(self.rounds, self.estimate / max(abs(self.dual + self.estimate), 1e-300))
+            if self.estimate <= _PROMISED * tol * abs(self.dual + self.estimate):
+                return
+
+    def _round(self) -> None:
+        """Climbs side by side, and the move that is made of them."""
+        pending, self._pending = self._pending, None
+        got: Climbed = self.parts.total(work.climb, pending, self.shared, EPOCHS, self._seed, self.rounds, NUMBER)
+        self.estimate = self._gap(got.loss)
+        ahead = Direction(got.linear, got.V, got.sums)
+        step, gain = self._best_step(ahead)
+        chosen, to_aim = ahead, False
+        if self._last is not None:
+            aimed = Direction(*self._aimed(ahead, self._last))
+            step_there, gain_there = self._best_step(aimed)
+            if gain_there > gain:
+                chosen, step, to_aim = aimed, step_there, True
+        self._go(chosen, step)
+        self._last, self._pending = chosen.times(step), (step, to_aim)
+        self._count(EPOCHS)
+
+    def _aimed(self, ahead: Direction, last: Direction) -> tuple[float, Array, Array]:
+        """The best point of the plane, as far as the rows' domains let it be reached."""
+        t = self._best_of_plane(ahead, last)
+        linear, _, V, sums = self.parts.total(work.aim, *t)
+        return linear, V, sums
+
+    def _count(self, epochs: int) -> None:
+        self.visits += epochs * self.problem.n_rows
+        self.rounds += 1
+
+    def _go(self, direction: Direction, step: float) -> None:
+        self.dual_sum += step * direction.linear
+        V, sums = self.shared.V + step * direction.V, self.shared.sums + step * direction.sums
+        self.shared = self.shared._replace(V=V, sums=sums)
+
+    def _tell(self) -> None:
+        """The parts take the last move before anything else is asked of their duals."""
+        if self._pending is not None:
+            self.parts.total(work.move, *self._pending)
+            self._pending = None
+
+    # ---- the dual along directions ----------------------------------------------------------------------------------------
+
+    def _inner(self, a: Any, b: Any) -> float:
+        """The product in which the quadratic part of the proximal problem's dual is half a square."""
+        A, B = (self._centred(one) for one in (a, b))
+        scales = self.shared.scales
+        product = float(np.vdot(A, B)) if scales is None else float(np.einsum("jk,jk,k->", A, B, scales))
+        return product + self._inverse_rho * float(a.sums @ b.sums)
+
+    def _centred(self, one: Any) -> Array:
+        return self.shared._replace(V=one.V, sums=one.sums).centred
+
+    def _slope(self, direction: Direction) -> float:
+        """How fast the dual rises along it."""
+        return direction.linear - float(self.centre() @ direction.sums) - self._inner(self.shared, direction)
+
+    def _best_step(self, direction: Direction) -> tuple[float, float]:
+        """The best part of a move, and what the dual gains by it."""
+        slope, bend = self._slope(direction), self._inner(direction, direction)
+        t = 1.0 if slope >= bend else max(0.0, slope / bend)
+        return t, t * slope - 0.5 * t * t * bend
+
+    def _best_of_plane(self, first: Direction, second: Direction) -> tuple[float, float]:
+        bend, across = self._inner(first, first), self._inner(first, second)
+        other = self._inner(second, second)
+        slopes = np.array([self._slope(first), self._slope(second)])
+        H = np.array([[bend, across], [across, other]])
+        t = np.linalg.lstsq(H, slopes, rcond=1e-12)[0]
+        return float(t[0]), float(t[1])
+
+    # ---- what a native loop says of itself --------------------------------------------------------------------------------
+
+    @property
+    def dual(self) -> float:
+        """Of the proximal problem, with an intercept."""
+        return self.dual_sum - float(self.centre() @ self.shared.sums) - 0.5 * self._inner(self.shared, self.shared)
+
+    @property
+    def squared_norm(self) -> float:
+        """``|W|^2``, with class scales ``sum_k |w_k|^2 / beta_k``."""
+        squares = self.squared_norms()
+        return float(squares.sum() if self.shared.scales is None else self.shared.scales @ squares)
+
+    def squared_norms(self) -> Array:
+        Z = self.shared.centred
+        return np.asarray(np.einsum("jk,jk->k", Z, Z))
+
+    @property
+    def flow(self) -> float:
+        """``sum_il a_il``."""
+        return self.dual_sum if self.problem.loss.unit_targets else float(self._totals().flow)
+
+    def _totals(self) -> Sums:
+        self._tell()
+        found: Sums = self.parts.total(work.sums)
+        return found
+
+    def _gap(self, loss: float) -> float:
+        """Of the proximal problem: W and the offsets have the squares of the dual in their penalties."""
+        return loss + 0.5 * self._inner(self.shared, self.shared) - self.dual
+
+    def averaged_value(self, n_threads: int) -> float:
+        """No machine but the common one is known everywhere."""
+        return np.inf
+
+    def loss(self, n_threads: int) -> float:
+        """Of all rows, at the machine of the duals."""
+        return float(self.parts.total(work.loss_at, *self.shared.machine))
+
+    def weights(self) -> Array:
+        return self.shared.machine[0]
+
+    def intercepts(self) -> Array:
+        return self.shared.machine[1]
+
+    def flows(self) -> Array:
+        self._tell()
+        return np.asarray(self.parts.total(work.flows))
+
+    def scaled(self, factors: Array) -> tuple[float, float, float, float]:
+        room, linear, V = self._scaled(factors)
+        return room, linear, float(np.vdot(V, V)), 0.0
+
+    def totals_of(self, factors: Array) -> tuple[float, float, float, Array]:
+        room, linear, V = self._scaled(factors)
+        return room, linear, 0.0, np.asarray(np.einsum("jk,jk->k", V, V))
+
+    def _scaled(self, factors: Array) -> tuple[float, float, Array]:
+        self._tell()
+        got = self.parts.total(work.scaled, factors)
+        return float(got.room), float(got.linear), got.V
+
+    def duals(self) -> SparseDuals:
+        """They stay with their parts."""
+        return NO_DUALS
+
+    def set_duals(self, *duals: Any) -> None:
+        raise TypeError("fits of parts start from nothing, or from their checkpoint")
+
+    def restore(self) -> None:
+        """Parts look at all classes every time."""
+
+    # ---- moves ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _inverse_rho(self) -> float:
+        return 0.0 if self.shared.intercept is None else self.shared.intercept.inverse_rho
+
+    def start_intercept(self, means: Array, inverse_rho: float) -> None:
+        self.shared = self.shared._replace(intercept=Intercept(means, inverse_rho, np.zeros(self.problem.n_classes)))
+
+    def sums(self) -> Array:
+        return self.shared.sums
+
+    def centre(self) -> Array:
+        return np.zeros_like(self.shared.sums) if self.shared.intercept is None else self.shared.intercept.centre
+
+    def move_centre(self, to: Array) -> None:
+        assert self.shared.intercept is not None
+        self.shared = self.shared._replace(intercept=self.shared.intercept._replace(centre=np.array(to)))
+
+    def rescale(self, scales: Array, squared_norms: Array) -> None:
+        self.shared = self.shared._replace(scales=scales)

@@ -1,0 +1,1 @@
+"""The machines: each names its loss, its penalty and its own parameters."""

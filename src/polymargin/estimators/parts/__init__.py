@@ -1,0 +1,1 @@
+"""What all machines share: docstrings, probabilities, support rows, class vectors."""

@@ -1,0 +1,1 @@
+"""Rows as the solvers see them: feature maps of kernels, columns moved towards zero."""

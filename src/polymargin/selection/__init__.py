@@ -1,0 +1,1 @@
+"""Paths over C, and folds."""

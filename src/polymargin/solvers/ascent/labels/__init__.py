@@ -1,0 +1,1 @@
+"""Dual ascent over rows with several labels."""

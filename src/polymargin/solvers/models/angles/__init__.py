@@ -1,0 +1,1 @@
+"""AngularSVC: start, models, descent."""

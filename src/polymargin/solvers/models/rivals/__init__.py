@@ -1,0 +1,1 @@
+"""MarginDistributionSVC: start, rounds, the paper's iteration."""

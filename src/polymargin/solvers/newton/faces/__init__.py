@@ -1,0 +1,1 @@
+"""The search for the right face, and Newton steps on it."""

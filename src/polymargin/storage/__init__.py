@@ -1,0 +1,1 @@
+"""Files: model files without pickle, safe unpacking, writing in one piece."""

@@ -1,0 +1,22 @@
+"""How scikit-learn's estimator checks are run."""
+
+from typing import Any
+
+import pytest
+from sklearn.base import clone
+
+# One check gives a class the weight 1000; others set n_components, which means something to kernels only.
+quiet = pytest.mark.filterwarnings("ignore:.*trivial solution", "ignore:.*n_components")
+# Decisions of AngularSVC differ by 7e-7 where its objectives differ by 3e-13.
+_CLOSE = {"AngularSVC": 1e-14}
+
+
+def check_name(check: Any) -> str:
+    return getattr(check, "func", check).__name__
+
+
+def run_check(estimator: Any, check: Any) -> None:
+    """The two checks that compare decisions at 1e-7 need an optimum that is that close."""
+    if check_name(check).startswith("check_sample_weight_equivalence"):
+        estimator = clone(estimator).set_params(tol=_CLOSE.get(type(estimator).__name__, 1e-12))
+    check(estimator)
