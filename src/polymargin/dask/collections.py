@@ -34,7 +34,7 @@ class Described(NamedTuple):
 
 def delayed_rows(X: Any, y: Any, sample_weight: Any) -> list[Any]:
     """Blocks of rows, (X, y, weights) each, as delayed values. X may be a list of delayed pairs or triples already."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     if y is None:
         if not isinstance(X, (list, tuple)) or not X:

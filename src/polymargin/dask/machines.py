@@ -78,7 +78,8 @@ class OnCollections:
         """Mean accuracy; the blocks of a Dask collection are scored where they are."""
         if not _is_collection(X):
             return float(self.ordinary().score(X, y, sample_weight))
-        from dask import compute, delayed
+        from dask.base import compute
+        from dask.delayed import delayed
 
         blocks = [delayed(_hits)(self.ordinary(), rows) for rows in delayed_rows(X, y, sample_weight)]
         hits, weights = np.sum(compute(*blocks), axis=0)
@@ -125,7 +126,7 @@ def _client_of(client: Any) -> Any:
 
 
 def _computed(blocks: list[Any]) -> list[Any]:
-    from dask import compute
+    from dask.base import compute
 
     return list(compute(*blocks, scheduler="synchronous"))
 
