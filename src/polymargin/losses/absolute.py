@@ -75,7 +75,9 @@ class ReinforcedHinge(MarginLoss):
     def __init__(self, own_share: float = 0.5, *, squared: bool = False) -> None:
         super().__init__(squared=squared)
         self.own_share = float(own_share)
-        self.domain = Box(OF_ALL, self.own_share, 1.0 - self.own_share)
+        # a margin without weight is none: it has no duals that a warm start could bring along
+        margins = {0.0: OF_RIVALS, 1.0: OWN}.get(self.own_share, OF_ALL)
+        self.domain = Box(margins, self.own_share, 1.0 - self.own_share)
 
     def targets(self, n_classes: int) -> Array:
         return np.ones((n_classes, n_classes)) + (n_classes - 2) * np.eye(n_classes)

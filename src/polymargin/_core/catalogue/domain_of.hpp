@@ -1,4 +1,4 @@
-// The loops that are made of one domain. CMake compiles them once for each header of domains/ (domain.cpp.in).
+// The loops that are made of one domain. CMake compiles them once for each header of domains/ (domains.cpp.in).
 #pragma once
 
 #include <stdexcept>
