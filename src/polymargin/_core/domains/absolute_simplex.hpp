@@ -41,7 +41,7 @@ public:
         const bool capped = !row.target_active || sum > row.cost;
         const double nu = capped ? simplex_threshold(row.next, row.count, row.cost, row.scratch) : 0.0;
         std::fill_n(row.scratch, row.count, 1.0);
-        take_at_price(row, nu, capped);
+        take_at_price(row, nu, capped ? row.cost : whatever);
     }
 
 private:

@@ -27,15 +27,21 @@ double without_own_share(RowView& row, const Metric& metric, double h_target) {
     return row.g_target - h_target * total;
 }
 
-// a_l from o in row.next and 1/h in row.scratch; `capped` says that the duals add up to the cost.
-inline void take_at_price(RowView& row, double nu, bool capped) {
+constexpr double whatever = -1.0;  // is taken
+
+// a_l from o in row.next and 1/h in row.scratch. `total` is what they add up to, where that is known: the differences o - nu, of
+// numbers far larger, may have lost it.
+inline void take_at_price(RowView& row, double nu, double total) {
     double sum = 0.0;
     for (Size k = 0; k < row.count; ++k) {
         row.next[k] = std::max(0.0, (row.next[k] - nu) * row.scratch[k]);
         sum += row.next[k];
     }
-    if (capped && sum > 0.0) {  // rounding must not leave the domain
-        for (Size k = 0; k < row.count; ++k) row.next[k] *= row.cost / sum;
+    if (total == whatever) return;
+    if (sum > 0.0) {
+        for (Size k = 0; k < row.count; ++k) row.next[k] *= total / sum;
+    } else if (row.count > 0) {
+        row.next[row.highest()] = total;
     }
 }
 
@@ -135,7 +141,7 @@ struct Simplex : RelativeMargins {
             capped = (nu - o_target) * give > row.cost;
         }
         if (capped) nu = price(row.next, row.scratch, row.count, 0.0, -row.cost);
-        take_at_price(row, nu, capped);
+        take_at_price(row, nu, capped ? row.cost : whatever);
     }
 
 private:

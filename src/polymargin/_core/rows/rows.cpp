@@ -46,7 +46,10 @@ void of_sparse(const Storage& stored, const Work& work) {
 }  // namespace
 
 double Rows::squared_norm(Size i) const {
-    return std::visit([&](const auto& rows) { return rows.squared_norm(i); }, stored_);
+    // steps divide by it, times a scale of a class: what has no inverse moves nothing that can be seen
+    constexpr double smallest = 1e-290;
+    const double square = std::visit([&](const auto& rows) { return rows.squared_norm(i); }, stored_);
+    return square < smallest ? 0.0 : square;
 }
 
 double Rows::dot_dense(Size i, const double* vector) const {

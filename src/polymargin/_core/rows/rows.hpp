@@ -37,7 +37,7 @@ public:
     Size weights_size() const { return weights_size_; }
     Size weight_position(Size feature, Size k) const { return feature * feature_step_ + k * class_step_; }
 
-    double squared_norm(Size i) const;
+    double squared_norm(Size i) const;  // 0 where it has no inverse
     double dot_dense(Size i, const double* vector) const;
     void add_to_dense(Size i, double step, double* vector) const;  // vector += step x_i
     void prefetch(Size i) const {

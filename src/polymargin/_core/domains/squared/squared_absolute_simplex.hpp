@@ -29,7 +29,8 @@ public:
             row.next[k] = row.g[k] + metric.q * row.a[k];
             row.scratch[k] = 1.0 / metric.q;
         }
-        take_at_price(row, price(row.next, row.scratch, row.count, 2.0 * row.cost, 0.0), false);
+        const double nu = price(row.next, row.scratch, row.count, 2.0 * row.cost, 0.0);
+        take_at_price(row, nu, std::max(0.0, 2.0 * row.cost * nu));
     }
 
 private:

@@ -49,7 +49,8 @@ private:
         if (!(metric.q > 0.0)) return solve_without_features(row);
         const double h_target = metric.curvature(row.y), give = 1.0 / (h_target + 0.5 / row.cost);
         const double o_target = without_own_share(row, metric, h_target);
-        take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target), false);
+        const double nu = price(row.next, row.scratch, row.count, give, give * o_target);
+        take_at_price(row, nu, std::max(0.0, give * (nu - o_target)));
     }
 
     // A row of zeros moves no weight: its loss is 1 whatever the machine, its dual 2u on any class.
