@@ -8,6 +8,8 @@ from registry import all_estimators
 
 from fuzz import invariants
 from fuzz.formulas import cauchy
+from polymargin import MarginSVC
+from polymargin.estimators.family import LOSS_KINDS
 
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
 
@@ -107,3 +109,15 @@ def spans_nothing(X, params):
 def test_the_table_has_every_machine_and_kernel():
     seen = {(machine.__name__, params.get("kernel", "linear")) for machine, params, _ in (entry.values for entry in table())}
     assert len(seen) == len(all_estimators()) * 6
+
+
+@pytest.mark.parametrize("penalty", ["l2", "lp", "coupled"])
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("loss", LOSS_KINDS)
+def test_rows_of_any_length(loss, squared, penalty):
+    """Down to squared norms without an inverse: steps divide by them."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=90)
+    X = (rng.normal(size=(90, 6)) + 2.0 * np.eye(4, 6)[y]) * rng.choice([1.0, 1e-20, 1e-80, 1e-157, 1e-162], size=(90, 1))
+    machine = MarginSVC(loss=loss, squared=squared, penalty=penalty, fit_intercept=False, tol=1e-4).fit(X, y)
+    assert machine.certificate_.status == "optimal"
