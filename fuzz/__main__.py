@@ -7,11 +7,14 @@ import importlib.util
 import itertools
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+
+_A_SIGN_OF_LIFE = 1000  # cases
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,6 +60,7 @@ def run_machines(seconds: float | None, cases: int | None, seed: int | None, job
     first = int.from_bytes(os.urandom(4), "little") if seed is None else seed
     print(f"machines: cases from {first}", flush=True)
     tally = Tally()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells make a command in the background ignore
     try:
         for outcome in outcomes(itertools.islice(_seeds(first, machine), cases), seconds, jobs):
             tally.add(outcome)
@@ -64,6 +68,8 @@ def run_machines(seconds: float | None, cases: int | None, seed: int | None, job
                 print(f"python -m fuzz machines --case {outcome.seed}  # {outcome.machine}, {outcome.kind}", flush=True)
                 for invariant, detail in outcome.failures:
                     print(f"    {invariant}: {detail[:400]}", flush=True)
+            if (done := tally.kinds.total()) % _A_SIGN_OF_LIFE == 0:
+                print(f"{done} cases", flush=True)
     except KeyboardInterrupt:
         print("interrupted; so far:")
     print("\n".join(tally.lines()))
