@@ -91,18 +91,29 @@ def test_a_cluster_gives_the_bits_of_one_process(client, wide):
     np.testing.assert_array_equal(here.class_vectors_, there.class_vectors_)
 
 
-@pytest.mark.pool(0.5)
-@pytest.mark.parametrize("after", [0.3, 1.0, 2.5])
-def test_a_killed_worker_costs_time_not_the_result(client, after):
+@pytest.fixture(scope="module")
+def wide_blocks():
+    X, y, _ = rows(wide=True)
+    return delayed_blocks(sparse.csr_matrix(X), y)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(wide_blocks):
+    """In this process: a cluster gives the same bits, as the test above has shown."""
     from polymargin.dask import CrammerSingerSVC as OnDask
 
-    X, y, _ = rows(wide=True)
-    blocks = delayed_blocks(sparse.csr_matrix(X), y)
-    undisturbed = OnDask(tol=1e-4, fit_intercept=False).fit(blocks, client=client)
+    return OnDask(tol=1e-4, fit_intercept=False).fit(wide_blocks, client=False)
+
+
+@pytest.mark.pool(0.5)
+@pytest.mark.parametrize("after", [0.3, 1.0, 2.5])
+def test_a_killed_worker_costs_time_not_the_result(client, wide_blocks, undisturbed, after):
+    from polymargin.dask import CrammerSingerSVC as OnDask
+
     worker = next(iter(client.run(os.getpid).values()))
     killer = threading.Thread(target=lambda: (time.sleep(after), os.kill(worker, signal.SIGKILL)))
     killer.start()
-    machine = OnDask(tol=1e-4, fit_intercept=False).fit(blocks, client=client)
+    machine = OnDask(tol=1e-4, fit_intercept=False).fit(wide_blocks, client=client)
     killer.join()
     np.testing.assert_array_equal(machine.class_vectors_, undisturbed.class_vectors_)
     client.wait_for_workers(2, timeout=300)  # for the next one

@@ -3,12 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
+from interpreters import run_warm
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
@@ -131,40 +129,49 @@ def test_bad_sources_and_budgets(tmp_path, monkeypatch):
         CrammerSingerSVC(C=2.0).fit(Parts((X, y), checkpoint=tmp_path))
 
 
-CHILD = """
-import sys, numpy as np
+KILLED = """
+import json, os, signal, sys, time
+from pathlib import Path
+import numpy as np
 from polymargin import CrammerSingerSVC
 from polymargin.distributed import Parts, parts
+
 parts._INTERPRETER = parts._MACHINES = 0
 parts._SMALLEST = 1e3
-folder, d = sys.argv[1], int(sys.argv[2])
+d = int(sys.argv[2])
 rng = np.random.default_rng(0)
 y = rng.integers(3, size=300)
 X = rng.standard_normal((3, d))[y] / np.sqrt(d) + rng.standard_normal((300, d)) / np.sqrt(d)
-machine = CrammerSingerSVC(C=3.0, tol=1e-5).fit(Parts((X, y), memory=X.nbytes, checkpoint=folder))
-np.save(folder + "/vectors.npy", machine.class_vectors_)
+
+
+def run(name, kill_after=None):
+    folder = Path(sys.argv[1]) / name
+    folder.mkdir(exist_ok=True)
+    child = os.fork()
+    if child == 0:
+        machine = CrammerSingerSVC(C=3.0, tol=1e-5).fit(Parts((X, y), memory=X.nbytes, checkpoint=folder))
+        np.save(folder / "vectors.npy", machine.class_vectors_)
+        os._exit(0)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if kill_after is not None and len(list((folder / "states").glob("reply-*"))) >= kill_after:
+            os.kill(child, signal.SIGKILL)  # once so many replies are in the log
+        time.sleep(0.002)
+
+
+said = [run("whole"), run("killed", 2), run("killed", 5)]
+print(json.dumps([*said, (Path(sys.argv[1]) / "killed" / "vectors.npy").exists(), run("killed")]))
 """
 
 
 @pytest.mark.pool(0.5)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("d", [8, 1200])  # Newton's method, ascent
 def test_a_killed_fit_goes_on_to_the_same_bits(d, tmp_path):
-    def run(folder, kill_after: int | None):
-        folder.mkdir(exist_ok=True)
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder), str(d)])
-        while kill_after is not None and child.poll() is None:  # once so many replies are in the log
-            if len(list((folder / "states").glob("reply-*"))) >= kill_after:
-                os.kill(child.pid, signal.SIGKILL)
-                break
-            time.sleep(0.002)
-        child.wait(timeout=240)
-        return child.returncode
-
-    assert run(tmp_path / "whole", None) == 0
-    killed = [run(tmp_path / "killed", after) for after in (2, 5)]
-    assert killed == [-signal.SIGKILL, -signal.SIGKILL]
-    assert not (tmp_path / "killed" / "vectors.npy").exists()
-    assert run(tmp_path / "killed", None) == 0
+    said = json.loads(run_warm(KILLED, str(tmp_path), str(d), timeout=240))
+    assert said == [0, -signal.SIGKILL, -signal.SIGKILL, False, 0]
     whole, resumed = (np.load(tmp_path / name / "vectors.npy") for name in ("whole", "killed"))
     assert whole.tobytes() == resumed.tobytes()
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from interpreters import run_warm
 
 import polymargin
 
@@ -46,27 +47,36 @@ def test_the_readme_commands_can_be_found(name):
     assert found[0].startswith("python -m venv .venv && .venv/bin/pip install ")
 
 
-def run_quickstart(tmp_path, *launcher):
-    environment = {**os.environ, "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, *launcher, str(ROOT / "examples" / "quickstart.py")]
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("optimal") >= 2
-    assert len(result.stdout.splitlines()) <= 25 and max(map(len, result.stdout.splitlines())) <= 120
-    return result.stdout
+QUICKSTART = ROOT / "examples" / "quickstart.py"
+
+
+def check_quickstart(printed):
+    assert printed.count("optimal") >= 2
+    assert len(printed.splitlines()) <= 25 and max(map(len, printed.splitlines())) <= 120
 
 
 def test_quickstart_saves_a_picture_and_says_so(tmp_path):
     pytest.importorskip("matplotlib")
-    assert "quickstart.png" in run_quickstart(tmp_path)
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
+    result = subprocess.run(
+        [sys.executable, str(QUICKSTART)], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    check_quickstart(result.stdout)
+    assert "quickstart.png" in result.stdout
     assert (tmp_path / "quickstart.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_quickstart_without_matplotlib_says_how_to_get_it(tmp_path):
-    hide = "import runpy, sys; sys.modules['matplotlib'] = None; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
-    assert 'pip install ".[plot]"' in run_quickstart(tmp_path, "-c", hide)
+    code = """
+        import os, runpy, sys
+        os.chdir(sys.argv.pop(2))
+        sys.modules["matplotlib"] = None
+        runpy.run_path(sys.argv.pop(1), run_name="__main__")
+    """
+    printed = run_warm(code, str(QUICKSTART), str(tmp_path))
+    check_quickstart(printed)
+    assert 'pip install ".[plot]"' in printed
     assert not (tmp_path / "quickstart.png").exists()
 
 

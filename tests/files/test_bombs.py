@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from bombs import archive, bombs, iris_model, npy_header
-from registry import run_python
+from interpreters import run_python
 
 from polymargin import CrammerSingerSVC, load, save
 from polymargin.cli import main

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from registry import all_estimators, run_python
+from interpreters import run_warm
+from registry import all_estimators
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
@@ -231,7 +232,7 @@ def test_export_of_a_trained_model(text_column, tmp_path, monkeypatch, capsys):
 
 
 def test_without_onnx_the_error_says_how_to_get_it():
-    said = run_python("""
+    said = run_warm("""
         import sys
         sys.modules["onnx"] = None
         import numpy as np, polymargin

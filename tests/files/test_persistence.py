@@ -9,7 +9,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from registry import each_machine, run_python
+from interpreters import run_warm
+from registry import each_machine
 from scipy import sparse
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -363,7 +364,7 @@ KILL = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path):
     """200 kills; some must have hit a file half written, or the test shows nothing."""
-    assert run_python(KILL, str(tmp_path / "m.pm"), timeout=300).split("\n")[0] == "200 [0, 1] True"
+    assert run_warm(KILL, str(tmp_path / "m.pm"), timeout=300).split("\n")[0] == "200 [0, 1] True"
 
 
 def test_warm_starts_are_neither_written_nor_read(iris, tmp_path, monkeypatch):

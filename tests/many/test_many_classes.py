@@ -4,7 +4,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from registry import all_estimators, each_machine, run_python, supports_multilabel
+from interpreters import run_python
+from registry import all_estimators, each_machine, supports_multilabel
 from scipy import sparse
 from sklearn.datasets import make_classification
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from interpreters import run_warm
 from reference import REFERENCES
 from registry import (
     LEAST_ACCURACY,
@@ -15,7 +16,6 @@ from registry import (
     each_machine,
     each_variant,
     has_free_intercept,
-    run_python,
     slack,
 )
 
@@ -351,7 +351,7 @@ def test_broken_sparse_matrices_are_refused(damage):
             else:
                 print("accepted")
     """
-    said = run_python(code, damage).strip().splitlines()
+    said = run_warm(code, damage).strip().splitlines()
     assert len(said) == len(all_estimators())
     for line in said:
         assert re.search(r"refused: .*(ind|offset|X)", line), line

@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from registry import run_python
+from interpreters import run_python
 
 
 def test_the_package_never_imports_torch():

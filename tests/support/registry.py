@@ -7,9 +7,6 @@ and need a line in ``reference.REFERENCES``.
 
 import inspect
 import pkgutil
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
@@ -137,18 +134,6 @@ def assert_same_machine(first: BaseEstimator, second: BaseEstimator, X: Any) -> 
         distance = np.linalg.norm(first.class_vectors_ - second.class_vectors_)
         radius = sum(np.sqrt(2 * max(est.certificate_.gap, 0.0)) for est in (first, second))
         assert distance <= radius + 1e-7 * np.linalg.norm(first.class_vectors_), (distance, radius)
-
-
-def run_python(code: str, *arguments: str, timeout: float = 120.0) -> str:
-    """Run a script in a fresh interpreter, where it may crash, hang or grow; returns what it printed."""
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
-    return result.stdout
 
 
 LEAST_ACCURACY = 0.9  # on iris with default parameters

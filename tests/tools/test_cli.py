@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from registry import all_estimators, run_python, supports_multilabel
+from interpreters import run_python
+from registry import all_estimators, supports_multilabel
 from scipy import sparse
 from sklearn.datasets import load_iris, load_wine
 from sklearn.pipeline import make_pipeline

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from registry import each_machine, run_python
+from interpreters import run_warm
+from registry import each_machine
 from scipy.sparse import csr_array
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -88,7 +89,7 @@ def test_rows_without_labels_are_refused(overlapping):
 
 
 def test_plain_text_without_rich_is_the_same_page():
-    out = run_python(
+    out = run_warm(
         """
         import sys
         sys.modules["rich"] = None

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from registry import run_python
+from interpreters import run_warm
 from sklearn.datasets import load_iris
 
 from polymargin import CrammerSingerSVC, load, save
@@ -185,7 +185,7 @@ FULL_DISK = """
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path):
-    assert run_python(FULL_DISK, str(tmp_path), "limited") == "File too large True old\n"
+    assert run_warm(FULL_DISK, str(tmp_path), "limited") == "File too large True old\n"
     assert os.listdir(tmp_path) == ["m.pm"]
 
 
@@ -194,7 +194,7 @@ def test_a_full_tmpfs_leaves_the_old_file(tmp_path):
     if done.returncode:
         pytest.skip(f"a file system cannot be mounted here (needs root): {done.stderr.strip()}")
     try:
-        assert run_python(FULL_DISK, str(tmp_path)) == "No space left on device True old\n"
+        assert run_warm(FULL_DISK, str(tmp_path)) == "No space left on device True old\n"
         assert os.listdir(tmp_path) == ["m.pm"]
     finally:
         subprocess.run(["umount", tmp_path], check=True)

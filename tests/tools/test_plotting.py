@@ -1,15 +1,14 @@
 """Each display: its data, its labels, from one machine and from several, with 2, 3 and 100 classes, without matplotlib."""
 
 import itertools
-import os
-import subprocess
+import runpy
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from registry import run_python
+from interpreters import run_python
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, recall_score
@@ -262,19 +261,11 @@ def test_matplotlib_is_loaded_on_drawing_only():
     )
 
 
-def test_the_example_draws_every_display(tmp_path):
+def test_the_example_draws_every_display(tmp_path, monkeypatch, capsys):
     script = Path(__file__).resolve().parents[2] / "examples" / "diagnostics.py"
-    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(script), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert len(list(tmp_path.glob("*.png"))) >= 11 and "Closest classes" in result.stdout
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
+    assert len(list(tmp_path.glob("*.png"))) >= 11 and "Closest classes" in capsys.readouterr().out
 
 
 # -- probabilities -----------------------------------------------------------------------------------------
