@@ -37,7 +37,14 @@ from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
-from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, reducing_factors, value_of_loop
+from polymargin.solvers.bounds import (
+    Ray,
+    Repaired,
+    balancing_factors,
+    reduced_to_balance,
+    reducing_factors,
+    value_of_loop,
+)
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
@@ -96,12 +103,6 @@ class RowsProof(Proof):
         square = problem.row_domains.domain.square(self._inside.dense(problem.n_classes), problem.y)
         return total, self.scale * squared_norm, float((square / (2.0 * problem.cost)).sum())
 
-    def _balancing_factors(self) -> Array:
-        flows = self.loop.flows()
-        if self.problem.row_domains.domain.margins.relative:
-            return balancing_factors(flows)
-        return reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero)
-
     def primal(self) -> float:
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
         if self._is_coupled:
@@ -114,7 +115,7 @@ class RowsProof(Proof):
         self._is_averaged = bool(np.isfinite(primal))
         if not self._is_averaged:
             primal = self.primal()
-        dual = self._bound(tol * primal)
+        dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._last_duals()
         if self._is_averaged and primal - dual > tol * primal and (at_end := self.primal()) < primal:
@@ -123,10 +124,23 @@ class RowsProof(Proof):
             primal = max(primal, self.problem.primal(*self.iterate()))
         return primal, dual
 
-    def _bound(self, matters: float) -> float:
+    def _bound(self, primal: float, tol: float) -> float:
         if not self.problem.fit_intercept:
-            return self.dual(matters)
-        factors = self._balancing_factors()
+            return self.dual(tol * primal)
+        flows = self.loop.flows()
+        if not self.problem.row_domains.domain.margins.relative:
+            return self._repair(reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero))
+        bound = self._repair(balancing_factors(flows))
+        repaired, inside = self._repaired, self._inside
+        assert repaired is not None
+        if primal - bound > tol * primal and repaired.ray.best == repaired.ray.room:  # the bounds of few duals hold all others back
+            if (reduced := self._repair(reduced_to_balance(flows))) > bound:
+                return reduced
+            self._repaired, self._inside = repaired, inside
+        return bound
+
+    def _repair(self, factors: Array) -> float:
+        """The bound of the loop's duals times these factors."""
         self._repaired = Repaired(factors, self.ray(factors))
         return self._repaired.ray.value
 
