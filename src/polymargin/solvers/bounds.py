@@ -21,6 +21,7 @@ from polymargin._core import native
 from polymargin.penalties import Penalty
 from polymargin.penalties.capabilities import HessianModel
 from polymargin.problems.classes import Problem
+from polymargin.problems.duals import row_sums
 from polymargin.solvers.linear import conjugate_gradients
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import SparseDuals, sparse_duals
@@ -34,6 +35,7 @@ _ADDED = 4.0 * _EPS  # the same of class vectors whose rows are added one by one
 _BALANCED = 1e-12  # of the total flow: more than rounding leaves
 _FEW_CLASSES = 200  # whose flows are balanced by systems that are factorised
 _NEWTON_STEPS = 100
+_TOUCHES = 1e-9  # relative: duals so near to their bounds are there
 _REDUCTIONS = 12  # steps: each halves, about, what is left
 _LOOSE_STEP, _LONGEST_STEP = 1e-3, 300  # of conjugate gradients, far from the balance; their iterations
 _NEGLIGIBLE = 1e-6  # part of what matters that a dual value may lose to rounding without a second sum
@@ -282,6 +284,58 @@ def class_sums(problem: Problem, duals: SparseDuals) -> Array:
     for start in range(0, n, _BLOCK):
         Z += tau[start : start + _BLOCK].T @ X[start : start + _BLOCK]
     return Z.T
+
+
+def best_of_two_multiples(problem: Problem, duals: SparseDuals) -> SparseDuals:
+    """Feasible duals of a neighbouring problem: its rows at their bounds times one factor, all others times another one.
+
+    Stronger losses push the first to their new bounds and leave the others where they are, more or less: where costs have
+    grown and all duals with them, the dual may be far below 0. The two factors, at most 1, are the best for ``1/2 |W|^2``.
+    """
+    tau, means = problem.sparse_signed_duals(duals), None
+    if problem.fit_intercept:
+        means = np.asarray(problem.X.mean(axis=0), dtype=np.float64).ravel()
+    bound = _at_bounds(problem, duals)
+    targets = problem.loss.targets(problem.n_classes)[problem.y[duals.rows], duals.classes]
+    linear = np.bincount(duals.rows, duals.values * targets, problem.n_rows)
+    Z = []
+    for rows in (bound, ~bound):
+        part = sparse.csr_array(sparse.diags_array(rows.astype(np.float64)) @ tau)
+        sums = row_sums(problem.X, part, problem.blocks)
+        Z.append(sums if means is None else sums - np.outer(means, part.sum(axis=0)))
+    gains = np.array([linear[bound].sum(), linear[~bound].sum()])
+    factors = _largest_in_square(gains, np.array([[np.vdot(u, v) for u in Z] for v in Z]))
+    return duals._replace(values=duals.values * np.where(bound, *factors)[duals.rows])
+
+
+def _at_bounds(problem: Problem, duals: SparseDuals) -> NDArray[np.bool_]:
+    """Rows whose duals cannot all grow."""
+    domain, of_rows, out = problem.row_domains.domain, duals.rows, np.zeros(problem.n_rows, dtype=bool)
+    for rows in problem.blocks():
+        part = slice(duals.starts[rows.start], duals.starts[rows.stop])
+        A = np.zeros((rows.stop - rows.start, problem.n_classes))
+        A[of_rows[part] - rows.start, duals.classes[part]] = duals.values[part]
+        out[rows] = domain.gauge(A, problem.y[rows]) >= (1.0 - _TOUCHES) * problem.cost[rows]
+    return out
+
+
+def _largest_in_square(linear: Array, H: Array) -> tuple[float, float]:
+    """The point of [0, 1]^2 where the concave ``linear . x - x' H x / 2`` is largest."""
+
+    def value(x: tuple[float, float]) -> float:
+        return float(linear @ x - 0.5 * np.dot(x, H @ x))
+
+    def best(k: int, other: float) -> float:
+        slope = float(linear[k] - H[0, 1] * other)
+        return float(np.clip(slope / H[k, k], 0.0, 1.0)) if H[k, k] > 0.0 else float(slope > 0.0)
+
+    edges = [(best(0, t), t) for t in (0.0, 1.0)] + [(t, best(1, t)) for t in (0.0, 1.0)]
+    determinant = H[0, 0] * H[1, 1] - H[0, 1] ** 2
+    if determinant > _EPS * H[0, 0] * H[1, 1]:
+        inside = np.linalg.solve(H, linear)
+        if (inside >= 0.0).all() and (inside <= 1.0).all():
+            edges.append((float(inside[0]), float(inside[1])))
+    return max(edges, key=value)
 
 
 # ---- what rounding may hide -------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from polymargin.solvers.bounds import (
     Ray,
     Repaired,
     balancing_factors,
+    best_of_two_multiples,
     reduced_to_balance,
     reducing_factors,
     value_of_loop,
@@ -232,6 +233,8 @@ def dual_ascent(
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
         averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
+    if start is not None and start.rescaled and cost_model.multiples_pay(problem):
+        start = start._replace(duals=best_of_two_multiples(problem, start.duals))
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
