@@ -58,6 +58,7 @@ class Warm(NamedTuple):
         return self._replace(duals=self.duals.part(kept), cost=self.cost[kept], crawled=False)
 
 
+_OTHER_COSTS = 0.1  # relative: duals of costs that differ by less are multiplied, and that is all
 _OF_ONE_FIT = (  # and of one kind of machine
     *("class_vectors_", "_support_bits", "n_support_", "_warm", "_kept_duals"),
     *("dual_coef_", "support_", "support_vectors_", "_gamma", "_penalty_value"),
@@ -353,9 +354,11 @@ class MarginClassifier(
         duals = last.duals
         if not problem.takes(duals):
             return None
-        scaled = duals._replace(values=duals.values * (problem.cost / last.cost)[duals.rows])
+        ratios = problem.cost / last.cost
+        scaled = duals._replace(values=duals.values * ratios[duals.rows])
         # where ascent crawled it would crawl again, unless the costs have fallen
-        return Start(scaled, last.b, crawled=last.crawled and float(problem.cost.sum()) >= float(last.cost.sum()))
+        crawled = last.crawled and float(problem.cost.sum()) >= float(last.cost.sum())
+        return Start(scaled, last.b, crawled=crawled, rescaled=bool(np.any(np.abs(ratios - 1.0) > _OTHER_COSTS)))
 
     def _leftover(self, problem: Problem, solution: Solution) -> Any:
         """What `_start_from` needs of a fit; None if it left nothing to start from."""

@@ -21,6 +21,8 @@ from polymargin._core import native
 from polymargin.penalties import Penalty
 from polymargin.penalties.capabilities import HessianModel
 from polymargin.problems.classes import Problem
+from polymargin.problems.duals import row_sums
+from polymargin.solvers.linear import conjugate_gradients
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import SparseDuals, sparse_duals
 
@@ -31,6 +33,11 @@ _EPS = float(np.finfo(np.float64).eps)
 _SUMMED = 64.0 * _EPS  # rounding of a sum of duals, relative to their size
 _ADDED = 4.0 * _EPS  # the same of class vectors whose rows are added one by one
 _BALANCED = 1e-12  # of the total flow: more than rounding leaves
+_FEW_CLASSES = 200  # whose flows are balanced by systems that are factorised
+_NEWTON_STEPS = 100
+_TOUCHES = 1e-9  # relative: duals so near to their bounds are there
+_REDUCTIONS = 12  # steps: each halves, about, what is left
+_LOOSE_STEP, _LONGEST_STEP = 1e-3, 300  # of conjugate gradients, far from the balance; their iterations
 _NEGLIGIBLE = 1e-6  # part of what matters that a dual value may lose to rounding without a second sum
 
 
@@ -78,7 +85,7 @@ class Repaired(NamedTuple):
         return duals._replace(values=duals.values * np.where(duals.values > 0.0, scale[own, other], scale[other, own]))
 
 
-def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
+def balancing_factors(flows: Array, max_iter: int = _NEWTON_STEPS) -> Array:
     """Factors ``(c, c)`` that turn the flows into a circulation.
 
     Edges between strong components cannot be part of a circulation and get the factor 0. Inside a component
@@ -86,34 +93,91 @@ def balancing_factors(flows: Array, max_iter: int = 100) -> Array:
     What rounding leaves unbalanced is below 1e-14 of the total flow, usually. Flows that differ by more decades than a
     double has may defy it: all factors are 0 then, which proves nothing, but nothing false.
     """
-    same = _same_component(flows)
-    kept = np.where(same, flows, 0.0)
-    total = kept.sum()
-    if total == 0.0:
-        return np.zeros_like(flows)
-    kept /= total
-    u = np.zeros(len(kept))
-    for _ in range(max_iter):
-        scaled = kept * np.exp(u[:, None] - u)
-        out_flow, in_flow = scaled.sum(axis=1), scaled.sum(axis=0)
-        excess = out_flow - in_flow
-        if np.abs(excess).max() <= 1e-16:
+    edges = _Edges(flows)
+    return edges.matrix(edges.balanced(np.ones_like(edges.flow), max_iter))
+
+
+def reduced_to_balance(flows: Array) -> Array:
+    """The same with factors of (almost) at most 1: duals stay below their upper bounds.
+
+    They are ``exp(min(u_y - u_l, 0))`` at the minimum of the convex ``sum_yl f_yl h(u_y - u_l)`` with h' = exp(min(., 0)). Its
+    steps take more than the curvature and never less, so they come near it, not to it; what is left is balanced as above.
+    """
+    edges = _Edges(flows)
+    u = np.zeros(len(flows))
+    for _ in range(_REDUCTIONS):
+        factors = edges.factors(u, highest=0.0)
+        step = edges.step(edges.flow * factors)
+        if step is None:
             break
-        # a constant may be added to u in every component: pin it without changing the step
-        hessian = np.diag(out_flow + in_flow) - scaled - scaled.T + same / len(kept)
-        try:
-            step = np.linalg.solve(hessian, -excess)
-        except np.linalg.LinAlgError:
-            return np.zeros_like(flows)
-        longest = np.abs(step).max()
-        u += step / max(1.0, longest)
-        if longest <= 1e-15:
-            break
-    with np.errstate(over="ignore", invalid="ignore"):
-        factors = np.where(kept > 0.0, np.exp(u[:, None] - u), 0.0)
-        scaled = kept * factors
-        unbalanced = np.abs(scaled.sum(axis=1) - scaled.sum(axis=0)).max()
-    return factors if unbalanced <= _BALANCED * scaled.sum() else np.zeros_like(flows)
+        u += step / max(1.0, np.abs(step).max())
+    factors = edges.factors(u, highest=0.0)
+    return edges.matrix(factors * edges.balanced(factors, _NEWTON_STEPS))
+
+
+class _Edges:
+    """The positive flows inside of strong components, in parts of their sum: a list, as most pairs of many classes have none."""
+
+    def __init__(self, flows: Array):
+        self.c = len(flows)
+        same = _same_component(flows)
+        self.rows, self.cols = np.nonzero((flows > 0.0) & same)
+        self.flow = flows[self.rows, self.cols]
+        total = self.flow.sum()
+        if total > 0.0:
+            self.flow /= total
+        # a constant may be added to u in every component: pinned without changing the step
+        self._pins = same / self.c if self.c <= _FEW_CLASSES else None
+
+    def matrix(self, factors: Array) -> Array:
+        out = np.zeros((self.c, self.c))
+        out[self.rows, self.cols] = factors
+        return out
+
+    def factors(self, u: Array, highest: float = np.inf) -> Array:
+        return np.asarray(np.exp(np.minimum(u[self.rows] - u[self.cols], highest)))
+
+    def excess(self, flow: Array) -> Array:
+        """What flows out of every class more than into it."""
+        return np.asarray(np.bincount(self.rows, flow, self.c) - np.bincount(self.cols, flow, self.c))
+
+    def balanced(self, factors: Array, max_iter: int) -> Array:
+        """Factors of these flows times `factors` that balance them; 0 if none were found."""
+        flow, u = self.flow * factors, np.zeros(self.c)
+        if not flow.size:
+            return flow
+        for _ in range(max_iter):
+            scaled = flow * self.factors(u)
+            if np.abs(self.excess(scaled)).max() <= 1e-16:
+                break
+            step = self.step(scaled)
+            if step is None:
+                return np.zeros_like(flow)
+            longest = np.abs(step).max()
+            u += step / max(1.0, longest)
+            if longest <= 1e-15:
+                break
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.factors(u)
+            scaled = flow * found
+            unbalanced = np.abs(self.excess(scaled)).max()
+        return found if unbalanced <= _BALANCED * scaled.sum() else np.zeros_like(flow)
+
+    def step(self, flow: Array) -> Array | None:
+        """Newton's, where flows are `flow`: of few classes by a factorisation."""
+        diagonal = np.bincount(self.rows, flow, self.c) + np.bincount(self.cols, flow, self.c)
+        excess = self.excess(flow)
+        if self._pins is not None:
+            there = self.matrix(flow)
+            try:
+                return np.asarray(np.linalg.solve(np.diag(diagonal) - there - there.T + self._pins, -excess))
+            except np.linalg.LinAlgError:
+                return None
+        both = sparse.csr_array((flow, (self.rows, self.cols)), shape=(self.c, self.c))
+        both = sparse.csr_array(both + both.T)
+        share = np.divide(1.0, diagonal, out=np.zeros(self.c), where=diagonal > 0.0)
+        tol = min(_LOOSE_STEP, float(np.abs(excess).max()) ** 0.5)
+        return conjugate_gradients(lambda p: diagonal * p - both @ p, lambda r: share * r, -excess, tol, _LONGEST_STEP)
 
 
 def reducing_factors(flows: Array, *, sums_to_zero: bool) -> Array:
@@ -220,6 +284,58 @@ def class_sums(problem: Problem, duals: SparseDuals) -> Array:
     for start in range(0, n, _BLOCK):
         Z += tau[start : start + _BLOCK].T @ X[start : start + _BLOCK]
     return Z.T
+
+
+def best_of_two_multiples(problem: Problem, duals: SparseDuals) -> SparseDuals:
+    """Feasible duals of a neighbouring problem: its rows at their bounds times one factor, all others times another one.
+
+    Stronger losses push the first to their new bounds and leave the others where they are, more or less: where costs have
+    grown and all duals with them, the dual may be far below 0. The two factors, at most 1, are the best for ``1/2 |W|^2``.
+    """
+    tau, means = problem.sparse_signed_duals(duals), None
+    if problem.fit_intercept:
+        means = np.asarray(problem.X.mean(axis=0), dtype=np.float64).ravel()
+    bound = _at_bounds(problem, duals)
+    targets = problem.loss.targets(problem.n_classes)[problem.y[duals.rows], duals.classes]
+    linear = np.bincount(duals.rows, duals.values * targets, problem.n_rows)
+    Z = []
+    for rows in (bound, ~bound):
+        part = sparse.csr_array(sparse.diags_array(rows.astype(np.float64)) @ tau)
+        sums = row_sums(problem.X, part, problem.blocks)
+        Z.append(sums if means is None else sums - np.outer(means, part.sum(axis=0)))
+    gains = np.array([linear[bound].sum(), linear[~bound].sum()])
+    factors = _largest_in_square(gains, np.array([[np.vdot(u, v) for u in Z] for v in Z]))
+    return duals._replace(values=duals.values * np.where(bound, *factors)[duals.rows])
+
+
+def _at_bounds(problem: Problem, duals: SparseDuals) -> NDArray[np.bool_]:
+    """Rows whose duals cannot all grow."""
+    domain, of_rows, out = problem.row_domains.domain, duals.rows, np.zeros(problem.n_rows, dtype=bool)
+    for rows in problem.blocks():
+        part = slice(duals.starts[rows.start], duals.starts[rows.stop])
+        A = np.zeros((rows.stop - rows.start, problem.n_classes))
+        A[of_rows[part] - rows.start, duals.classes[part]] = duals.values[part]
+        out[rows] = domain.gauge(A, problem.y[rows]) >= (1.0 - _TOUCHES) * problem.cost[rows]
+    return out
+
+
+def _largest_in_square(linear: Array, H: Array) -> tuple[float, float]:
+    """The point of [0, 1]^2 where the concave ``linear . x - x' H x / 2`` is largest."""
+
+    def value(x: tuple[float, float]) -> float:
+        return float(linear @ x - 0.5 * np.dot(x, H @ x))
+
+    def best(k: int, other: float) -> float:
+        slope = float(linear[k] - H[0, 1] * other)
+        return float(np.clip(slope / H[k, k], 0.0, 1.0)) if H[k, k] > 0.0 else float(slope > 0.0)
+
+    edges = [(best(0, t), t) for t in (0.0, 1.0)] + [(t, best(1, t)) for t in (0.0, 1.0)]
+    determinant = H[0, 0] * H[1, 1] - H[0, 1] ** 2
+    if determinant > _EPS * H[0, 0] * H[1, 1]:
+        inside = np.linalg.solve(H, linear)
+        if (inside >= 0.0).all() and (inside <= 1.0).all():
+            edges.append((float(inside[0]), float(inside[1])))
+    return max(edges, key=value)
 
 
 # ---- what rounding may hide -------------------------------------------------------------------------------------------

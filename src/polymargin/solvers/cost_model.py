@@ -66,6 +66,11 @@ def average_fits(problem: Problem) -> bool:
     return problem.n_features * problem.n_classes <= max(_SMALL_AVERAGE, _AVERAGE * stored)
 
 
+def multiples_pay(problem: Problem) -> bool:
+    """Whether two multiples of a start's duals are looked for: two machines more, for plain norms and losses."""
+    return problem.penalty.identity_hessian and not problem.loss.squared and average_fits(problem)
+
+
 SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
 KERNEL_WORKING_SET = 8192  # rows of one: its block of K is 268 MB
 

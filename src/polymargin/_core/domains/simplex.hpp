@@ -46,6 +46,7 @@ inline void take_at_price(RowView& row, double nu, double total) {
 }
 
 struct Simplex : RelativeMargins {
+    static constexpr Size long_list = 128;
     static constexpr bool has_faces = true;
     Size fewest() const { return 1; }
 
@@ -81,11 +82,21 @@ struct Simplex : RelativeMargins {
     Assessment assess(RowView& row, double /*threshold*/) const {
         double highest = row.target_active ? row.g_target : -infinity;
         double lowest = infinity, sum = 0.0, inner = 0.0;
-        for (Size k = 0; k < row.count; ++k) {
-            highest = std::max(highest, row.g[k]);
-            sum += row.a[k];
-            inner += row.a[k] * row.g[k];
-            if (row.a[k] > 0.0) lowest = std::min(lowest, row.g[k]);
+        if (row.count > long_list) {  // almost all duals are 0: sums that wait for each other would take longer than the scores
+            highest = std::max(highest, row.highest_g());
+            for (Size k = 0; k < row.count; ++k) {
+                if (!(row.a[k] > 0.0)) continue;
+                sum += row.a[k];
+                inner += row.a[k] * row.g[k];
+                lowest = std::min(lowest, row.g[k]);
+            }
+        } else {
+            for (Size k = 0; k < row.count; ++k) {
+                highest = std::max(highest, row.g[k]);
+                sum += row.a[k];
+                inner += row.a[k] * row.g[k];
+                if (row.a[k] > 0.0) lowest = std::min(lowest, row.g[k]);
+            }
         }
         const bool full = is_closed(sum, row.cost);
         if (row.target_active && !full) lowest = std::min(lowest, row.g_target);

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "machine/dual_state.hpp"
@@ -54,7 +55,17 @@ private:
     std::function<Rows(Size)> make_;  // holds the arrays
 };
 
-// A NumPy array that owns a copy of `values`.
+// A NumPy array that owns what was `values`.
+template <class T, int N>
+auto array_of(std::vector<T>&& values, std::initializer_list<Size> shape) {
+    if (values.empty()) values.reserve(1);  // an array has an address
+    auto owned = std::make_unique<std::vector<T>>(std::move(values));
+    T* data = owned->data();
+    nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T, nb::ndim<N>>(data, shape, owner);
+}
+
+// The same that owns a copy.
 template <class T, int N>
 auto array_of(const std::vector<T>& values, std::initializer_list<Size> shape) {
     auto copy = std::make_unique<T[]>(values.size());
@@ -65,6 +76,9 @@ auto array_of(const std::vector<T>& values, std::initializer_list<Size> shape) {
 }
 inline NewVector vector_of(const std::vector<double>& values) { return array_of<double, 1>(values, {values.size()}); }
 inline NewMatrix matrix_of(const std::vector<double>& values, Size n, Size m) { return array_of<double, 2>(values, {n, m}); }
+inline NewMatrix matrix_of(std::vector<double>&& values, Size n, Size m) {
+    return array_of<double, 2>(std::move(values), {n, m});
+}
 
 // Errors name the argument.
 template <class T>

@@ -73,10 +73,12 @@ public:
     }
 
     // Writes the list back, and behind it the parked classes. A row looks at every class until enough have dropped to make a
-    // list pay.
+    // list pay; among very many classes those it has moved are its list at once: most others have scores so near to each other
+    // that they drop late, and are looked at again when all rows are restored.
     void store(DualRows& duals, Size i, const RowList& row, const Index* parked = nullptr, const double* parked_duals = nullptr,
                Size n_parked = 0) const {
-        const bool every = duals.slot(i).every && (row.narrowed || row.count > longest_list());
+        const bool waits_for_list = row.narrowed && c_ < very_many_;
+        const bool every = duals.slot(i).every && (waits_for_list || row.count > longest_list());
         const auto zeros = every ? static_cast<Size>(std::count(row.a, row.a + row.count, 0.0)) : Size{0};
         duals.reserve(i, n_parked + row.count - zeros);
         auto& slot = duals.slot(i);
@@ -91,12 +93,13 @@ public:
 
 private:
     static constexpr Size widest_ = 64;  // classes a row moves at a time
+    static constexpr Size very_many_ = 512;  // classes
 
     void keep_most_violated(RowList& row, Size fewest);
     Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
 
     Size c_;
-    std::vector<Size> order_;
+    std::vector<Size> order_, zeros_;
     std::vector<Index> classes_;
     std::vector<double> a_, g_, next_, scratch_, every_;
 };

@@ -203,7 +203,13 @@ std::vector<double> Weights::intercepts() const {
 std::vector<double> Weights::weights() const {
     const Size c = c_;
     std::vector<double> out(rows_.n_features() * c), w(c);
+    const bool plain = rows_.is_sparse() && !metric_.coupled && !metric_.has_matrix() && !metric_.has_scales();
     for (Size j = 0; j < rows_.n_features(); ++j) {
+        if (plain) {  // classes lie side by side
+            const double *v = V_.data() + rows_.weight_position(j, 0), mean = intercept_.on ? intercept_.mean[j] : 0.0;
+            for (Size k = 0; k < c; ++k) out[j * c + k] = v[k] - sums_[k] * mean;
+            continue;
+        }
         if (metric_.coupled) {
             coupled_weights(j, &out[j * c]);
             continue;

@@ -37,7 +37,15 @@ from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
-from polymargin.solvers.bounds import Ray, Repaired, balancing_factors, reducing_factors, value_of_loop
+from polymargin.solvers.bounds import (
+    Ray,
+    Repaired,
+    balancing_factors,
+    best_of_two_multiples,
+    reduced_to_balance,
+    reducing_factors,
+    value_of_loop,
+)
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
@@ -96,12 +104,6 @@ class RowsProof(Proof):
         square = problem.row_domains.domain.square(self._inside.dense(problem.n_classes), problem.y)
         return total, self.scale * squared_norm, float((square / (2.0 * problem.cost)).sum())
 
-    def _balancing_factors(self) -> Array:
-        flows = self.loop.flows()
-        if self.problem.row_domains.domain.margins.relative:
-            return balancing_factors(flows)
-        return reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero)
-
     def primal(self) -> float:
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
         if self._is_coupled:
@@ -114,7 +116,7 @@ class RowsProof(Proof):
         self._is_averaged = bool(np.isfinite(primal))
         if not self._is_averaged:
             primal = self.primal()
-        dual = self._bound(tol * primal)
+        dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._last_duals()
         if self._is_averaged and primal - dual > tol * primal and (at_end := self.primal()) < primal:
@@ -123,10 +125,23 @@ class RowsProof(Proof):
             primal = max(primal, self.problem.primal(*self.iterate()))
         return primal, dual
 
-    def _bound(self, matters: float) -> float:
+    def _bound(self, primal: float, tol: float) -> float:
         if not self.problem.fit_intercept:
-            return self.dual(matters)
-        factors = self._balancing_factors()
+            return self.dual(tol * primal)
+        flows = self.loop.flows()
+        if not self.problem.row_domains.domain.margins.relative:
+            return self._repair(reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero))
+        bound = self._repair(balancing_factors(flows))
+        repaired, inside = self._repaired, self._inside
+        assert repaired is not None
+        if primal - bound > tol * primal and repaired.ray.best == repaired.ray.room:  # the bounds of few duals hold all others back
+            if (reduced := self._repair(reduced_to_balance(flows))) > bound:
+                return reduced
+            self._repaired, self._inside = repaired, inside
+        return bound
+
+    def _repair(self, factors: Array) -> float:
+        """The bound of the loop's duals times these factors."""
         self._repaired = Repaired(factors, self.ray(factors))
         return self._repaired.ray.value
 
@@ -218,6 +233,8 @@ def dual_ascent(
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
         averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
+    if start is not None and start.rescaled and cost_model.multiples_pay(problem):
+        start = start._replace(duals=best_of_two_multiples(problem, start.duals))
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)

@@ -83,6 +83,16 @@ struct RowList {
         for (Size k = 0; k < count; ++k) total += a[k];
         return total;
     }
+    // the highest g, four at a time; minus infinity for an empty list
+    double highest_g() const {
+        double best[4] = {-infinity, -infinity, -infinity, -infinity};
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) {
+            for (Size u = 0; u < 4; ++u) best[u] = best[u] < g[k + u] ? g[k + u] : best[u];
+        }
+        for (; k < count; ++k) best[0] = std::max(best[0], g[k]);
+        return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
+    }
     // position of the highest g; 0 for an empty list
     Size highest() const {
         Size best = 0;
