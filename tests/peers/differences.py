@@ -3,7 +3,7 @@
 _DUALS = "dual_coef_ has a row a class, not one for the pair of classes"
 _MESSAGE = "refused or warned about too, in other words"
 _NEGATIVE = "negative sample weights are an error"
-_PROBABILITY = "the stand-in has no probability=True"
+_DEPRECATED = "deprecated there, not here: probabilities are fitted on rows left out, and nothing is called probA_"
 _LIBSVM = "an attribute or an option of LIBSVM alone"
 _LIBLINEAR = "an option of LIBLINEAR, which the stand-in takes and leaves alone"
 
@@ -12,11 +12,10 @@ DIFFERENCES = {
         "test_libsvm_parameters": _DUALS,
         "test_precomputed": _DUALS,
         "test_tweak_params": _DUALS,
-        "test_probability": _PROBABILITY,
-        "test_probability_raises_futurewarning[True-SVC-SVC]": _PROBABILITY,
-        "test_probability_raises_futurewarning[False-SVC-SVC]": _PROBABILITY,
-        "test_hasattr_predict_proba": _PROBABILITY,
-        "test_svc_nusvc_probA_probB_deprecated[SVC]": _PROBABILITY,
+        "test_probability_raises_futurewarning[True-SVC-SVC]": _DEPRECATED,
+        "test_probability_raises_futurewarning[False-SVC-SVC]": _DEPRECATED,
+        "test_hasattr_predict_proba": _MESSAGE,
+        "test_svc_nusvc_probA_probB_deprecated[SVC]": _DEPRECATED,
         "test_decision_function": "scores of classes, not of pairs of them",
         "test_decision_function_shape[SVC]": "scores of classes, not of pairs of them",
         "test_svc_ovr_tie_breaking[SVC]": "the highest score wins always",

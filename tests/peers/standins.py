@@ -6,6 +6,7 @@ binary one (docs/coming-from-scikit-learn.md). Our `tol` is a gap, theirs a viol
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC
 
@@ -27,6 +28,14 @@ class StandIn(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X):
         return self._fitted().decision_function(X)
+
+    @available_if(lambda self: getattr(self, "probability", False))
+    def predict_proba(self, X):
+        return self._fitted().predict_proba(X)
+
+    @available_if(lambda self: getattr(self, "probability", False))
+    def predict_log_proba(self, X):
+        return self._fitted().predict_log_proba(X)
 
     def _fitted(self):
         return vars(self).get("machine_") or self._machine(self.C)  # one that is not fitted says so itself
@@ -71,7 +80,7 @@ class SVC(StandIn):
 
     def _machine(self, C):
         limit = NO_LIMIT if self.max_iter == -1 else self.max_iter
-        names = ("kernel", "degree", "gamma", "coef0", "class_weight", "verbose", "random_state")
+        names = ("kernel", "degree", "gamma", "coef0", "class_weight", "verbose", "random_state", "probability")
         given = {name: getattr(self, name) for name in names}
         return named("SVC", WestonWatkinsSVC)(C, max_iter=limit, tol=min(self.tol, TIGHT), warm_start=True, **given)
 

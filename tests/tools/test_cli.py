@@ -74,6 +74,28 @@ def test_every_command_has_help(capsys):
         assert left.value.code == 0 and "usage: polymargin" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("compre iris.csv", "there is no command 'compre'; did you mean 'compare'?"),
+        ("explain m.pm iris.csv", "did you mean 'inspect'?"),
+        ("compare iris.csv --taget species", "no option --taget; did you mean '--target'? (polymargin compare --help"),
+        ("predict m.pm iris.csv more.csv", "there is a word too many: 'more.csv' (polymargin predict --help"),
+        ("train iris.csv", "required: -o/--output"),
+    ],
+)
+def test_wrong_words_are_one_line_with_the_right_one(line, said, capsys):
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("polymargin: ") and err.count("\n") == 1 and said in err
+
+
+def test_no_words_at_all_are_answered_with_the_commands(capsys):
+    assert main([]) == 2
+    said = capsys.readouterr().err
+    assert all(name in said for name in COMMANDS)
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "svm", "parquet", "npz", "csv.gz"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_train_and_predict_equal_python(ending, kernel, work, capsys):

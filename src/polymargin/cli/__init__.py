@@ -12,7 +12,6 @@ on standard error and an exit code: 0 done, 1 an error in data, model or paramet
 
 from __future__ import annotations
 
-import argparse
 import errno
 import io
 import os
@@ -25,6 +24,7 @@ from importlib import import_module
 from typing import Any
 
 from polymargin import __version__
+from polymargin.cli.shared.parser import Parser, UsageError, check_command
 
 COMMANDS = ("compare", "train", "predict", "evaluate", "inspect", "convert", "export")
 
@@ -33,16 +33,17 @@ _CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports
 _LONGEST = 2000  # characters of a message
 
 
-class UsageError(Exception):
-    """Options that do not go together: exit code 2."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     traceback = False
     try:
         _open_standard_streams()
-        args = _parser().parse_args(_with_places(sys.argv[1:] if argv is None else argv))
+        words = _with_places(sys.argv[1:] if argv is None else argv)
+        if not words:
+            _parser().print_help(sys.stderr)
+            return USAGE
+        check_command(words, COMMANDS)
+        args = _parser().parse_args(words)
         traceback = args.traceback
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)  # scikit-learn's ConvergenceWarning is one
@@ -112,8 +113,8 @@ def _with_places(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="polymargin",
         description="Max-margin classification with many classes and labels, certified optimal.",
         epilog="polymargin COMMAND --help tells more. Files may be - for standard input and output.",

@@ -96,7 +96,7 @@ def _write_files(args: argparse.Namespace, table: Any, comparison: Any) -> None:
 
 def seconds_of(text: str | None) -> float | None:
     """'90', '90s', '1.5m' or '1h' in seconds."""
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
 
     if text is None:
         return None
@@ -112,8 +112,8 @@ def seconds_of(text: str | None) -> float | None:
 
 def _check_places(args: argparse.Namespace) -> None:
     """What would fail when files are written fails before the work."""
-    from polymargin.cli import UsageError
     from polymargin.cli.shared.data import input_file
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.storage.files import check_output
 
     for option, path in (("--report", args.report), ("--plot", args.plot), ("--output", args.output)):
@@ -132,7 +132,7 @@ def _chosen(args: argparse.Namespace, table: Any) -> Any:
     """The candidates whose names were asked for; None is all."""
     if not args.machines:
         return None
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.comparison import candidates_for
 
     everyone = candidates_for(table.X, table.y, metric=args.metric, random_state=args.seed)

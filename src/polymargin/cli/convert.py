@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 def _write_blocks(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
 
     folder = Path(args.output)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.tables import TableError
 
     if args.model == "-" and args.data == "-":
@@ -73,7 +73,7 @@ def measured(model: Any, table: Any) -> dict[str, float]:
 
 def best_labels(model: Any, X: Any, k: int) -> Any:
     """The k best labels of rows, by the last step of a pipeline."""
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
 
     machine = model.steps[-1][1] if hasattr(model, "steps") else model
     if not hasattr(machine, "predict_topk"):

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.storage.files import check_output
 
     to = args.to or PurePath(args.output).suffix.lstrip(".").lower()

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
 
     opened = open_model(args.model)
     if args.data is not None and (args.json or not hasattr(opened.machine, "explain")):

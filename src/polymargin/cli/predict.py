@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.storage.files import check_output
 
     if args.model == "-" and args.data == "-":
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _top(args: argparse.Namespace, opened: Any, table: Any) -> str:
     """The best labels of each row by name."""
-    from polymargin.cli import UsageError
     from polymargin.cli.evaluate import best_labels
+    from polymargin.cli.shared.parser import UsageError
 
     if args.scores or args.proba:
         raise UsageError("--top gives labels only: leave --scores and --proba out")

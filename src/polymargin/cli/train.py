@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sklearn.pipeline import Pipeline
 
-    from polymargin.cli import UsageError
     from polymargin.cli.evaluate import measured, probability_metrics
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.storage.files import check_output
     from polymargin.storage.models import save
     from polymargin.tables import make_preprocessor
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _train_out_of_core(args: argparse.Namespace, machine: Any) -> int:
     """Columns are taken as they are: to scale them, all would have to be seen twice."""
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
     from polymargin.storage.models import save
     from polymargin.tables.table import Layout
 
@@ -105,7 +105,7 @@ def _certified(end: Any) -> dict[str, Any]:
 
 def _test_table(args: argparse.Namespace, table: Any) -> Any:
     """Test rows with labels: in the columns of the training file's names, else where --target says."""
-    from polymargin.cli import UsageError
+    from polymargin.cli.shared.parser import UsageError
 
     test = read_table_like(args, args.test, table.layout, sparse_labels=True)
     if test.y is None and args.target:

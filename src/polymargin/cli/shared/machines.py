@@ -6,7 +6,7 @@ import argparse
 import ast
 from typing import Any
 
-from polymargin.cli import UsageError
+from polymargin.cli.shared.parser import UsageError
 
 _OWN = ("C", "kernel", "gamma", "tol", "class_weight")
 

@@ -33,7 +33,7 @@ class OpenModel(NamedTuple):
 
     def probabilities(self, table: Table) -> Any:
         """Probabilities of the classes, or labels, of the table's rows."""
-        from polymargin.cli import UsageError
+        from polymargin.cli.shared.parser import UsageError
 
         if not hasattr(self.model, "predict_proba"):
             raise UsageError(f"this {type(self.machine).__name__} has no probabilities; train it with --proba")
