@@ -100,8 +100,8 @@ def balancing_factors(flows: Array, max_iter: int = _NEWTON_STEPS) -> Array:
 def reduced_to_balance(flows: Array) -> Array:
     """The same with factors of (almost) at most 1: duals stay below their upper bounds.
 
-    They are ``exp(min(u_y - u_l, 0))`` at the minimum of the convex ``sum_yl f_yl h(u_y - u_l)`` with h' = exp(min(., 0)). Its
-    steps take more than the curvature and never less, so they come near it, not to it; what is left is balanced as above.
+    They are ``exp(min(u_y - u_l, 0))`` at the minimum of the convex ``sum_yl f_yl h(u_y - u_l)`` with h' = exp(min(., 0)).
+    Steps with at least its curvature come near it, not to it; what is left is balanced as above.
     """
     edges = _Edges(flows)
     u = np.zeros(len(flows))
@@ -116,7 +116,7 @@ def reduced_to_balance(flows: Array) -> Array:
 
 
 class _Edges:
-    """The positive flows inside of strong components, in parts of their sum: a list, as most pairs of many classes have none."""
+    """The positive flows inside of strong components, in parts of their sum: most pairs of many classes have none."""
 
     def __init__(self, flows: Array):
         self.c = len(flows)
