@@ -1,12 +1,12 @@
 """`python -m benchmarks heads`: classifiers on sentence embeddings, as a user would choose among them.
 
-The data is banking77_emb: 10,003 training rows, 384 columns in float32, 77 intents, 3,080 test rows. Everybody gets the same
-grid of C, a fifth of the training rows to choose by, and is fitted again to all of them with the best C. "search" is the
-time of all that, "fit" that of the last fit alone; both in seconds of the wall clock, or of the processor (`--clock cpu`, for
-one thread), on `--threads` processors (threads of BLAS for LogisticRegression, `n_jobs` for ours; LIBLINEAR has one), best
-of `--repeats`, in turns. "as accurate" is the coarsest fit of the four fifths, at the chosen C, of the tolerances 1e-1 to
-1e-4, that is at least as accurate on the held-out fifth as LogisticRegression is at its best C; its seconds stand beside those
-of LogisticRegression's own fit. Without the data a sample of random features of scikit-learn's digits stands in.
+The data is banking77_emb: 10,003 training rows, 384 columns in float32, 77 intents, 3,080 test rows. Everybody gets the
+same grid of C, a fifth of the training rows to choose by, and is fitted again to all of them with the best C. "search" is
+the time of all that, "fit" that of the last fit alone; both in seconds of the wall clock, or of the processor (`--clock
+cpu`, for one thread), on `--threads` processors (threads of BLAS for LogisticRegression, `n_jobs` for ours; LIBLINEAR has
+one), best of `--repeats`, in turns. "as accurate" is the coarsest fit of the four fifths, at the chosen C, of the tolerances
+1e-1 to 1e-4, that is at least as accurate on the held-out fifth as LogisticRegression is at its best C; its seconds stand
+beside those of LogisticRegression's own fit. Without the data random features of scikit-learn's digits stand in.
 """
 
 import argparse
