@@ -191,3 +191,16 @@ def test_memory_of_a_fit_with_many_classes_is_that_of_one_dense_copy():
         """
     here = pathlib.Path(__file__).parent
     assert float(run_python(code, str(here), str(here.parent / "support"))) < 1.6
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, WestonWatkinsSVC])
+def test_short_lists_among_very_many_classes_miss_nothing(machine, fit_intercept):
+    """Rows list the few classes they have moved at once; the certificate is of all classes."""
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat(np.arange(520), 2))
+    rows = np.abs(rng.normal(size=(1040, 40))) * (rng.random((1040, 40)) < 0.2) + np.eye(520, 40)[labels]
+    fit = machine(C=0.1, tol=1e-4, fit_intercept=fit_intercept, random_state=0).fit(sparse.csr_array(rows), labels)
+    assert fit.certificate_.converged
+    dense = machine(C=0.1, tol=1e-4, fit_intercept=fit_intercept, random_state=1).fit(rows, labels)
+    assert fit.objective_ == pytest.approx(dense.objective_, rel=2e-4)

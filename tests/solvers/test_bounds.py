@@ -1,9 +1,14 @@
-"""Factors that balance the duals of absolute margins."""
+"""Factors that balance duals, and the multiples of duals that a fit starts from."""
 
 import numpy as np
 import pytest
 
-from polymargin.solvers.bounds import reducing_factors
+from polymargin.losses import LOSSES
+from polymargin.penalties import SquaredNorm
+from polymargin.problems.classes import Problem
+from polymargin.problems.duals import SparseDuals, sparse_duals
+from polymargin.solvers import bounds
+from polymargin.solvers.bounds import balancing_factors, best_of_two_multiples, reduced_to_balance, reducing_factors
 
 
 @pytest.mark.parametrize("sums_to_zero", [True, False])
@@ -25,3 +30,69 @@ def test_reduced_flows_are_balanced(sums_to_zero: bool, own: float) -> None:
 def test_balanced_flows_stay_as_they_are() -> None:
     flows = np.full((3, 3), 0.5) + 0.5 * np.eye(3)  # 1 up, 1 down
     np.testing.assert_allclose(reducing_factors(flows, sums_to_zero=False), 1.0)
+
+
+def flows_of_many(c: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    flows = rng.exponential(size=(c, c)) * (rng.random((c, c)) < max(0.1, 8.0 / c))
+    np.fill_diagonal(flows, 0.0)
+    flows[np.arange(c), (np.arange(c) + 1) % c] += 0.1  # a ring: one component
+    return flows
+
+
+@pytest.mark.parametrize("c", [3, 26, 300])
+def test_relative_flows_are_balanced_by_reducing_them(c: int) -> None:
+    for seed in range(4):
+        flows = flows_of_many(c, seed)
+        factors = reduced_to_balance(flows)
+        kept = flows * factors
+        assert np.abs(kept.sum(axis=1) - kept.sum(axis=0)).max() <= 1e-12 * kept.sum()
+        assert factors.min() >= 0.0
+        assert factors.max() <= 1.0 + 0.02 * (balancing_factors(flows).max() - 1.0)
+        assert kept.sum() > 0.3 * flows.sum()
+
+
+def test_nearly_balanced_flows_lose_little_by_reducing() -> None:
+    flows = flows_of_many(40, 0)
+    flows = flows + flows.T
+    flows[3, 7] += 1.0
+    kept = flows * reduced_to_balance(flows)
+    assert flows.sum() - kept.sum() <= 4.0  # of 627
+
+
+def test_conjugate_gradients_balance_like_a_factorisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = flows_of_many(60, 1)
+    factorised = balancing_factors(flows)
+    monkeypatch.setattr(bounds, "_FEW_CLASSES", 10)
+    np.testing.assert_allclose(balancing_factors(flows), factorised, rtol=1e-9)
+
+
+def plain_problem(loss: str, cost: float, *, fit_intercept: bool) -> tuple[Problem, SparseDuals]:
+    """With duals of which some rows are at their bounds."""
+    rng = np.random.default_rng(2)
+    n, c = 60, 4
+    y = rng.integers(c, size=n).astype(np.int32)
+    X = 0.3 * rng.normal(size=(n, 5)) + np.eye(c, 5)[y]
+    problem = Problem(X, y, np.full(n, cost), c, LOSSES[loss](), SquaredNorm(), fit_intercept)
+    A = problem.row_domains.project(cost * rng.normal(0.3, 0.6, size=(n, c))).A
+    A[np.arange(n), y] = 0.0
+    return problem, sparse_duals(A)
+
+
+def plain_dual(problem: Problem, duals: SparseDuals) -> float:
+    tau = problem.sparse_signed_duals(duals).toarray()
+    X = problem.X - problem.X.mean(axis=0) if problem.fit_intercept else problem.X
+    return float(duals.values.sum() - 0.5 * np.square(X.T @ tau).sum())
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("cost", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("loss", ["crammer_singer", "weston_watkins"])
+def test_two_multiples_are_feasible_and_better_than_one(loss: str, cost: float, fit_intercept: bool) -> None:
+    problem, duals = plain_problem(loss, cost, fit_intercept=fit_intercept)
+    found = best_of_two_multiples(problem, duals)
+    assert problem.row_domains.room(found.dense(4)) >= 1.0 - 1e-14
+    one = max(plain_dual(problem, duals._replace(values=t * duals.values)) for t in np.linspace(0.0, 1.0, 101))
+    assert plain_dual(problem, found) >= one - 1e-12 * abs(one)
+    if cost == 100.0:
+        assert plain_dual(problem, found) > one + 1e-3 * abs(one)

@@ -36,6 +36,7 @@ _BALANCED = 1e-12  # of the total flow: more than rounding leaves
 _FEW_CLASSES = 200  # whose flows are balanced by systems that are factorised
 _NEWTON_STEPS = 100
 _TOUCHES = 1e-9  # relative: duals so near to their bounds are there
+_MOSTLY = 0.99  # of the rows
 _REDUCTIONS = 12  # steps: each halves, about, what is left
 _LOOSE_STEP, _LONGEST_STEP = 1e-3, 300  # of conjugate gradients, far from the balance; their iterations
 _NEGLIGIBLE = 1e-6  # part of what matters that a dual value may lose to rounding without a second sum
@@ -100,8 +101,8 @@ def balancing_factors(flows: Array, max_iter: int = _NEWTON_STEPS) -> Array:
 def reduced_to_balance(flows: Array) -> Array:
     """The same with factors of (almost) at most 1: duals stay below their upper bounds.
 
-    They are ``exp(min(u_y - u_l, 0))`` at the minimum of the convex ``sum_yl f_yl h(u_y - u_l)`` with h' = exp(min(., 0)). Its
-    steps take more than the curvature and never less, so they come near it, not to it; what is left is balanced as above.
+    They are ``exp(min(u_y - u_l, 0))`` at the minimum of the convex ``sum_yl f_yl h(u_y - u_l)`` with h' = exp(min(., 0)).
+    Steps with at least its curvature come near it, not to it; what is left is balanced as above.
     """
     edges = _Edges(flows)
     u = np.zeros(len(flows))
@@ -116,7 +117,7 @@ def reduced_to_balance(flows: Array) -> Array:
 
 
 class _Edges:
-    """The positive flows inside of strong components, in parts of their sum: a list, as most pairs of many classes have none."""
+    """The positive flows inside of strong components, in parts of their sum: most pairs of many classes have none."""
 
     def __init__(self, flows: Array):
         self.c = len(flows)
@@ -292,19 +293,19 @@ def best_of_two_multiples(problem: Problem, duals: SparseDuals) -> SparseDuals:
     Stronger losses push the first to their new bounds and leave the others where they are, more or less: where costs have
     grown and all duals with them, the dual may be far below 0. The two factors, at most 1, are the best for ``1/2 |W|^2``.
     """
-    tau, means = problem.sparse_signed_duals(duals), None
-    if problem.fit_intercept:
-        means = np.asarray(problem.X.mean(axis=0), dtype=np.float64).ravel()
-    bound = _at_bounds(problem, duals)
-    targets = problem.loss.targets(problem.n_classes)[problem.y[duals.rows], duals.classes]
+    bound, c = _at_bounds(problem, duals), problem.n_classes
+    if bound.mean() > _MOSTLY:  # as the duals are, they have grown with the costs
+        return duals
+    targets = problem.loss.targets(c)[problem.y[duals.rows], duals.classes]
     linear = np.bincount(duals.rows, duals.values * targets, problem.n_rows)
-    Z = []
-    for rows in (bound, ~bound):
-        part = sparse.csr_array(sparse.diags_array(rows.astype(np.float64)) @ tau)
-        sums = row_sums(problem.X, part, problem.blocks)
-        Z.append(sums if means is None else sums - np.outer(means, part.sum(axis=0)))
-    gains = np.array([linear[bound].sum(), linear[~bound].sum()])
-    factors = _largest_in_square(gains, np.array([[np.vdot(u, v) for u in Z] for v in Z]))
+    tau = problem.sparse_signed_duals(duals).tocoo()
+    side_by_side = sparse.csr_array((tau.data, (tau.row, tau.col + c * ~bound[tau.row])), shape=(problem.n_rows, 2 * c))
+    Z = row_sums(problem.X, side_by_side, problem.blocks)
+    if problem.fit_intercept:
+        Z -= np.outer(np.asarray(problem.X.mean(axis=0), dtype=np.float64), side_by_side.sum(axis=0))
+    first, second = Z[:, :c], Z[:, c:]
+    H = np.array([[np.sum(u * v) for u in (first, second)] for v in (first, second)])
+    factors = _largest_in_square(np.array([linear[bound].sum(), linear[~bound].sum()]), H)
     return duals._replace(values=duals.values * np.where(bound, *factors)[duals.rows])
 
 

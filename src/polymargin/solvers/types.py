@@ -62,8 +62,8 @@ class Start(NamedTuple):
     """Where a fit starts: offsets, and what else an earlier one left.
 
     Methods on duals ask for feasible ones, those on class vectors for W; what is missing is empty. `scales` are the class
-    scales of machines that have them; `crawled` says that dual ascent did not get there, `rescaled` that the duals were those
-    of other costs, and have been multiplied to fit.
+    scales of machines that have them; `crawled` says that dual ascent did not get there, `rescaled` that the duals were
+    those of other costs, and have been multiplied to fit.
     """
 
     duals: SparseDuals

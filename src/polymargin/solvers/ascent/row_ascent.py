@@ -134,7 +134,8 @@ class RowsProof(Proof):
         bound = self._repair(balancing_factors(flows))
         repaired, inside = self._repaired, self._inside
         assert repaired is not None
-        if primal - bound > tol * primal and repaired.ray.best == repaired.ray.room:  # the bounds of few duals hold all others back
+        held_back = repaired.ray.best == repaired.ray.room  # all duals, by the bounds of a few
+        if held_back and primal - bound > tol * primal:
             if (reduced := self._repair(reduced_to_balance(flows))) > bound:
                 return reduced
             self._repaired, self._inside = repaired, inside
