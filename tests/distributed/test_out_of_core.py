@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from polymargin import M3SVC, CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC, load, save
 from polymargin.distributed import Parts, parts
-from polymargin.distributed.blocks import Blocks
+from polymargin.distributed.disk.blocks import Blocks
 from polymargin.label_costs import ordered_costs
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import polymargin
 from polymargin.dask.collections import delayed_rows, describe, described, problem_of_rows
 from polymargin.dask.communicator import OnDask
-from polymargin.distributed import work
 from polymargin.distributed.communicator import Communicator, InProcess
+from polymargin.distributed.disk.sources import with_absent
 from polymargin.distributed.parts import Elsewhere, ProblemOf
+from polymargin.distributed.together import first_state
 
 
 class Collection:
@@ -31,11 +32,12 @@ class Collection:
         def engine(problem_of: ProblemOf) -> Communicator:
             if client is None:
                 problems = [problem_of_rows(problem_of, seen.classes, one) for one in rows]
-                return InProcess(problems, [work.no_duals(problem) for problem in problems])
+                return InProcess(problems, [first_state(problem) for problem in problems])
             futures = [client.submit(problem_of_rows, problem_of, seen.classes, one, pure=False) for one in rows]
-            return OnDask(client, futures, [client.submit(work.no_duals, one, pure=False) for one in futures])
+            return OnDask(client, futures, [client.submit(first_state, one, pure=False) for one in futures])
 
-        yield Elsewhere(engine, seen.classes, seen.weights, np.dtype(seen.dtype))
+        labels = None if seen.labels is None else with_absent(seen.labels, float(seen.weights[0]))
+        yield Elsewhere(engine, seen.classes, seen.weights, np.dtype(seen.dtype), labels)
 
 
 class OnCollections:

@@ -4,6 +4,9 @@ Every part climbs from the common machine as if the others stood still; together
 far enough in what only one of them sees. One step size cannot serve both. As in conjugate gradients the last move is a
 second direction: the best point of the plane, rows brought back into their domains, the best step towards that, if it is
 better than the best step of the climbs alone. A round is two sums over the parts.
+
+The machine of the duals swings around the best one long after their value has settled. So the losses that a round asks for
+are those of machines on the way from the best one so far to that of the duals, and the best of these is kept.
 """
 
 from __future__ import annotations
@@ -16,14 +19,16 @@ from numpy.typing import NDArray
 
 from polymargin.distributed import work
 from polymargin.distributed.communicator import NUMBER, Communicator
-from polymargin.distributed.work import Climbed, Intercept, Shared, Sums
+from polymargin.distributed.work import Climbed, Intercept, Looks, Shared, Sums, Turned
 from polymargin.problems.classes import Problem
-from polymargin.solvers.types import NO_DUALS, SparseDuals
+from polymargin.solvers.types import NO_DUALS, Machine, SparseDuals
 
 Array = NDArray[np.float64]
 
 EPOCHS = 2  # of a climb beside the others, which costs a round of messages
+EPOCHS_OF_TURNS = 1  # of a visit in turn: rows are read for it, but their neighbours on disk are not waited for
 _PROMISED = 0.7  # of a tolerance, before a slice ends early
+_ON_THE_WAY = (0.25, 0.5, 1.0)  # from the best machine to that of the duals
 
 
 class Direction(NamedTuple):
@@ -46,6 +51,7 @@ class PartsLoop:
         self.shared = Shared(np.zeros((d, c)), np.zeros(c), None, None)
         self.dual_sum, self.estimate, self.visits, self.rounds = 0.0, np.inf, 0, 0
         self._last: Direction | None = None
+        self._best: Machine | None = None  # that has been looked at
         self.watch: Callable[[int, float], None] | None = None  # is told rounds and relative gaps, of the proximal problem
         self._pending: tuple[float, bool] | None = None  # a move that the parts have not heard of yet
 
@@ -65,8 +71,10 @@ class PartsLoop:
     def _round(self) -> None:
         """Climbs side by side, and the move that is made of them."""
         pending, self._pending = self._pending, None
-        got: Climbed = self.parts.total(work.climb, pending, self.shared, EPOCHS, self._seed, self.rounds, NUMBER)
-        self.estimate = self._gap(got.loss)
+        asked = self._looks()
+        settings = asked, EPOCHS, self._seed, self.rounds, NUMBER
+        got: Climbed = self.parts.total(work.climb, pending, self.shared, *settings)
+        self._see(asked, got.losses)
         ahead = Direction(got.linear, got.V, got.sums)
         step, gain = self._best_step(ahead)
         chosen, to_aim = ahead, False
@@ -78,6 +86,28 @@ class PartsLoop:
         self._go(chosen, step)
         self._last, self._pending = chosen.times(step), (step, to_aim)
         self._count(EPOCHS)
+
+    def _looks(self) -> Looks:
+        machine = self.shared.machine
+        if self._best is None:
+            return Looks(*machine, *machine, at=(1.0,))
+        return Looks(self._best.W, self._best.b, *machine, at=_ON_THE_WAY)
+
+    def _see(self, asked: Looks, losses: Array) -> None:
+        """Keeps the best machine, and estimates the gap, with what all parts have lost with those that were asked for."""
+        of_duals = self._gap(float(losses[-1]))
+        for t, loss in zip(asked.at, losses, strict=True):
+            W, b = asked.W + t * (asked.to_W - asked.W), asked.b + t * (asked.to_b - asked.b)
+            value = float(loss) + self.problem.penalty_value(W, b)
+            if self._best is None or value < self._best.primal:
+                self._best = Machine(W, b, value)
+        assert self._best is not None
+        self.estimate = max(0.0, self._best.primal - self.dual) if self._is_plain else of_duals
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the dual is that of the machine itself, not of a proximal problem, or one with class scales."""
+        return self.shared.intercept is None and self.shared.scales is None
 
     def _aimed(self, ahead: Direction, last: Direction) -> tuple[float, Array, Array]:
         """The best point of the plane, as far as the rows' domains let it be reached."""
@@ -162,8 +192,12 @@ class PartsLoop:
         return loss + 0.5 * self._inner(self.shared, self.shared) - self.dual
 
     def averaged_value(self, n_threads: int) -> float:
-        """No machine but the common one is known everywhere."""
-        return np.inf
+        """Of the best machine that has been looked at."""
+        return np.inf if self._best is None else self._best.primal
+
+    def averaged_machine(self) -> tuple[Array, Array]:
+        assert self._best is not None
+        return self._best.W, self._best.b
 
     def loss(self, n_threads: int) -> float:
         """Of all rows, at the machine of the duals."""
@@ -223,3 +257,23 @@ class PartsLoop:
 
     def rescale(self, scales: Array, squared_norms: Array) -> None:
         self.shared = self.shared._replace(scales=scales)
+
+
+class TurnsLoop(PartsLoop):
+    """The same where parts are visited one after the other anyway: each begins where the one before it has come to.
+
+    What it climbs is all made, so that a pass is as good as an epoch over all rows, in blocks.
+    """
+
+    def _round(self) -> None:
+        asked = self._looks()
+        settings = self.shared, asked, EPOCHS_OF_TURNS, self._seed, self.rounds, NUMBER
+        got: Turned
+        (V, sums), got = self.parts.chain(work.turn, self._seed, (self.shared.V, self.shared.sums), *settings)
+        loss_of_duals = self._gap(float(got.losses[-1])) + self.dual  # F of the proximal problem, where the pass began
+        self.dual_sum += got.linear
+        self.shared = self.shared._replace(V=V, sums=sums)
+        self._see(asked, got.losses)
+        if not self._is_plain:
+            self.estimate = max(0.0, loss_of_duals - self.dual)
+        self._count(EPOCHS_OF_TURNS)

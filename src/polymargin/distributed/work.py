@@ -69,10 +69,20 @@ class PartState(NamedTuple):
     aimed: Any = None
 
 
-class Climbed(NamedTuple):
-    """A move: the loss before it, and what it adds to the linear part of the dual and to the sums of rows."""
+class Looks(NamedTuple):
+    """Machines whose losses are asked for: some on the way from one to another. The last one is the other itself."""
 
-    loss: float
+    W: Array
+    b: Array
+    to_W: Array
+    to_b: Array
+    at: tuple[float, ...]  # 0 is the first machine, 1 the other
+
+
+class Climbed(NamedTuple):
+    """A move: losses before it, and what it adds to the linear part of the dual and to the sums of rows."""
+
+    losses: Array
     linear: float
     V: Array
     sums: Array
@@ -113,6 +123,7 @@ def climb(
     state: PartState,
     pending: Pending | None,
     shared: Shared,
+    looks: Looks,
     epochs: int,
     seed: int,
     round: int,
@@ -121,29 +132,80 @@ def climb(
     """Epochs of dual ascent over the rows of the part, the duals of all others standing still; the last move comes first."""
     if pending is not None:
         state, _ = move(problem, state, *pending)
+    ahead, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
+    return state._replace(ahead=ahead), climbed
+
+
+class Turned(NamedTuple):
+    """What a part adds to a pass in which every part begins where the one before it has come to."""
+
+    losses: Array
+    linear: float
+
+
+def turn(
+    problem: Problem,
+    state: PartState,
+    carried: tuple[Array, Array],
+    shared: Shared,
+    looks: Looks,
+    epochs: int,
+    seed: int,
+    round: int,
+    part: int,
+) -> tuple[PartState, tuple[tuple[Array, Array], Turned]]:
+    """The same of parts that take turns: all of the move is made, and the sums of rows are `carried` on."""
+    shared = shared._replace(V=carried[0], sums=carried[1])
+    duals, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
+    carried = carried[0] + climbed.V, carried[1] + climbed.sums
+    return PartState(duals), (carried, Turned(climbed.losses, climbed.linear))
+
+
+def _ascended(
+    problem: Problem, duals: Any, shared: Shared, looks: Looks, epochs: int, seed: int
+) -> tuple[Any, Climbed]:
+    """The duals after some epochs, and what that adds."""
     if problem.n_rows == 0:
-        return state._replace(ahead=state.duals), Climbed(0.0, 0.0, np.zeros_like(shared.V), np.zeros_like(shared.sums))
-    loss = problem.loss_of_machine(*shared.machine)
-    loop = _loop_at(problem, state.duals, shared, _seed(seed, round, part))
+        return duals, Climbed(np.zeros(len(looks.at)), 0.0, np.zeros_like(shared.V), np.zeros_like(shared.sums))
+    losses = _losses(problem, looks)
+    loop = _loop_at(problem, duals, shared, seed)
     loop.ascend(epochs * problem.n_rows, _EXACT)
     ahead = _as_matrix(SparseDuals(*loop.duals()), problem)
-    gone = _sums_of(problem, ahead - state.duals)
-    return state._replace(ahead=ahead), Climbed(loss, gone.linear, gone.V, gone.sums)
+    linear, _, sums = _few_sums(problem, ahead - duals)
+    V = loop.weights() if shared.scales is None else loop.weights() / shared.scales
+    if shared.intercept is not None:
+        V += np.outer(shared.intercept.means, shared.sums + sums)
+    V -= shared.V
+    return ahead, Climbed(losses, linear, V, sums)
+
+
+def _losses(problem: Problem, looks: Looks) -> Array:
+    """Scores change evenly on the way: those of its ends are enough."""
+    if len(looks.at) == 1:
+        return np.array([problem.loss_of_machine(looks.to_W, looks.to_b)])
+    out, c = np.zeros(len(looks.at)), problem.n_classes
+    both, offsets = np.hstack([looks.W, looks.to_W]), np.concatenate([looks.b, looks.to_b])
+    for rows in problem.blocks():
+        S = np.asarray(problem.X[rows] @ both, dtype=np.float64) + offsets
+        first, gone = S[:, :c], S[:, c:] - S[:, :c]
+        out += [problem.total_loss(first + t * gone, rows) for t in looks.at]
+    return out
 
 
 def _loop_at(problem: Problem, duals: Any, shared: Shared, seed: int) -> native.RowLoop:
-    """The native loop of the part beside the other parts' sums: these are the base of its class vectors."""
-    own = _sums_of(problem, duals)
-    others = Shared(shared.V - own.V, shared.sums - own.sums, shared.intercept, None)
+    """The native loop of the part beside the other parts: its class vectors are those of all duals."""
     loop = open_loop(problem, seed) if shared.scales is None else open_scaled_loop(problem, seed)
     if shared.intercept is not None:
         loop.start_intercept(shared.intercept.means, shared.intercept.inverse_rho)
     if shared.scales is not None:
         loop.rescale(shared.scales, np.zeros(problem.n_classes))
-    loop.set_base(np.ascontiguousarray(others.centred), 0.0)
     loop.set_duals(*_as_duals(duals))
-    if shared.intercept is not None:
-        loop.move_centre(shared.intercept.centre + shared.intercept.inverse_rho * others.sums)
+    base = shared.V
+    if shared.intercept is not None:  # the loop centres its own rows itself
+        others = shared.sums - _few_sums(problem, duals)[2]
+        base = base - np.outer(shared.intercept.means, others)
+        loop.move_centre(shared.intercept.centre + shared.intercept.inverse_rho * others)
+    loop.set_base(np.ascontiguousarray(base), 0.0)
     return loop
 
 
@@ -157,7 +219,7 @@ def _seed(seed: int, round: int, part: int) -> int:
 def aim(problem: Problem, state: PartState, ahead: float, on: float) -> tuple[PartState, Sums]:
     """So much of the climb and so much of the last move, back in the rows' domains: what that would add."""
     if problem.n_rows == 0:
-        return state, _sums_of(problem, state.duals - state.duals)
+        return state, _sums_of(problem, no_duals(problem).duals)
     wanted = state.duals + ahead * (state.ahead - state.duals)
     if state.before is not None and on != 0.0:
         wanted = wanted + on * (state.duals - state.before)
@@ -236,16 +298,20 @@ def _room(problem: Problem, duals: SparseDuals) -> float:
 
 
 def _sums_of(problem: Problem, duals: Any) -> Sums:
+    linear, flow, sums = _few_sums(problem, duals)
+    if not problem.n_rows or not duals.nnz:
+        return Sums(linear, flow, np.zeros((problem.n_features, problem.n_classes)), sums)
+    V = np.ascontiguousarray(class_sums(problem, _as_duals(duals)), dtype=np.float64)
+    return Sums(linear, flow, V, sums)
+
+
+def _few_sums(problem: Problem, duals: Any) -> tuple[float, float, Array]:
+    """Those that need no rows: the linear part of the value, the size, and the sums of signed duals."""
     entries, c = _as_duals(duals), problem.n_classes
-    if not problem.n_rows or not len(entries.values):
-        return Sums(0.0, 0.0, np.zeros((problem.n_features, c)), np.zeros(c))
     own = problem.y[entries.rows]
     linear = entries.values if problem.loss.unit_targets else entries.values * problem.loss.targets(c)[own, entries.classes]
-    tau = np.zeros(c)
-    np.add.at(tau, own, entries.values)
-    np.subtract.at(tau, entries.classes, entries.values)
-    V = np.ascontiguousarray(class_sums(problem, entries), dtype=np.float64)
-    return Sums(float(linear.sum()), float(np.abs(entries.values).sum()), V, tau)
+    sums = np.bincount(own, entries.values, c) - np.bincount(entries.classes, entries.values, c)
+    return float(linear.sum()), float(np.abs(entries.values).sum()), sums
 
 
 def _as_duals(duals: Any) -> SparseDuals:
