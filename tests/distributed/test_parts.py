@@ -20,6 +20,9 @@ MACHINES = {
     "lp": (CrammerSingerHinge(), BlockNorm(1.4)),
     "top-2": (TopKHinge(2), SquaredNorm()),
     "top-3": (TopKHinge(3), SquaredNorm()),
+    "squared Crammer-Singer": (CrammerSingerHinge(squared=True), SquaredNorm()),
+    "squared Weston-Watkins": (WestonWatkinsHinge(squared=True), SquaredNorm()),
+    "squared lp": (CrammerSingerHinge(squared=True), BlockNorm(1.4)),
 }
 TOL = 1e-4
 
@@ -38,7 +41,7 @@ def random_rows(seed: int, loss, penalty) -> Problem:
     return Problem(X, y, cost, c, loss, penalty, fit_intercept=not cone and seed % 4 < 2)
 
 
-def in_parts(problem: Problem, seed: int) -> InProcess:
+def in_parts(problem: Problem, seed: int, takes_turns: bool = False) -> InProcess:
     """Rows dealt to parts of very different sizes; one has none, one a single row, one no row of class 0."""
     rng = np.random.default_rng(seed)
     where = rng.choice(4, size=problem.n_rows, p=[0.5, 0.3, 0.15, 0.05])
@@ -46,7 +49,7 @@ def in_parts(problem: Problem, seed: int) -> InProcess:
     where[-1] = 5  # and nobody is in 4
     kinds = {name: getattr(problem, name) for name in ("n_classes", "loss", "penalty", "fit_intercept")}
     parts = [Problem(problem.X[where == k], problem.y[where == k], problem.cost[where == k], **kinds) for k in range(6)]
-    return InProcess(parts, [work.no_duals(part) for part in parts])
+    return InProcess(parts, [work.no_duals(part) for part in parts], takes_turns)
 
 
 def fitted(problem: Problem, parts: InProcess):
@@ -55,15 +58,15 @@ def fitted(problem: Problem, parts: InProcess):
 
 
 @pytest.mark.pool(0.25)
-@pytest.mark.parametrize("way", ["as chosen", "ascent"])
+@pytest.mark.parametrize("way", ["as chosen", "ascent", "turns"])
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("seed", range(6))
 def test_parts_have_the_optimum_of_all_rows(seed, name, way, monkeypatch):
     problem = random_rows(seed, *MACHINES[name])
     best = solve(problem, Ledger(1e-7), max_iter=20_000, seed=0).certificate
-    if way == "ascent":
+    if way != "as chosen":
         monkeypatch.setattr(ways, "newton_suits", lambda problem: False)
-    solution = fitted(problem, in_parts(problem, seed))
+    solution = fitted(problem, in_parts(problem, seed, takes_turns=way == "turns"))
     end, primal = solution.certificate, problem.primal(solution.machine.W, solution.machine.b)
     assert end.status == "optimal"
     assert end.primal == pytest.approx(primal, rel=1e-10)  # the certificate's value is that of all rows

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polymargin.distributed import work
 from polymargin.distributed.communicator import NUMBER, Communicator
-from polymargin.distributed.work import Climbed, Intercept, Looks, Shared, Sums, Turned
+from polymargin.distributed.work import Climbed, Intercept, Looks, Scaled, Shared, Sums, Turned
 from polymargin.problems.classes import Problem
 from polymargin.solvers.types import NO_DUALS, Machine, SparseDuals
 
@@ -32,11 +32,17 @@ _ON_THE_WAY = (0.25, 0.5, 1.0)  # from the best machine to that of the duals
 
 
 class Direction(NamedTuple):
-    """A move of the duals: of the linear part of their value, and of the sums of rows."""
+    """A move of the duals: of the linear part of their value, and of the sums of rows.
+
+    Squared losses take half the square of the duals off their value: its product of the duals with the move, and of that
+    with itself.
+    """
 
     linear: float
     V: Array
     sums: Array
+    with_duals: float = 0.0
+    with_itself: float = 0.0
 
     def times(self, t: float) -> Direction:
         return Direction(t * self.linear, t * self.V, t * self.sums)
@@ -75,11 +81,13 @@ class PartsLoop:
         settings = asked, EPOCHS, self._seed, self.rounds, NUMBER
         got: Climbed = self.parts.total(work.climb, pending, self.shared, *settings)
         self._see(asked, got.losses)
-        ahead = Direction(got.linear, got.V, got.sums)
+        with_duals, with_itself, with_last, of_duals, of_last = map(float, got.squares)
+        ahead = Direction(got.linear, got.V, got.sums, with_duals, with_itself)
         step, gain = self._best_step(ahead)
         chosen, to_aim = ahead, False
         if self._last is not None:
-            aimed = Direction(*self._aimed(ahead, self._last))
+            last = self._last._replace(with_duals=of_duals, with_itself=of_last)
+            aimed = self._aimed(ahead, last, with_last)
             step_there, gain_there = self._best_step(aimed)
             if gain_there > gain:
                 chosen, step, to_aim = aimed, step_there, True
@@ -109,18 +117,18 @@ class PartsLoop:
         """Whether the dual is that of the machine itself, not of a proximal problem, or one with class scales."""
         return self.shared.intercept is None and self.shared.scales is None
 
-    def _aimed(self, ahead: Direction, last: Direction) -> tuple[float, Array, Array]:
+    def _aimed(self, ahead: Direction, last: Direction, between: float) -> Direction:
         """The best point of the plane, as far as the rows' domains let it be reached."""
-        t = self._best_of_plane(ahead, last)
-        linear, _, V, sums = self.parts.total(work.aim, *t)
-        return linear, V, sums
+        t = self._best_of_plane(ahead, last, between)
+        got: Sums = self.parts.total(work.aim, *t)
+        return Direction(got.linear, got.V, got.sums, *map(float, got.squares))
 
     def _count(self, epochs: int) -> None:
         self.visits += epochs * self.problem.n_rows
         self.rounds += 1
 
     def _go(self, direction: Direction, step: float) -> None:
-        self.dual_sum += step * direction.linear
+        self.dual_sum += step * (direction.linear - direction.with_duals - 0.5 * step * direction.with_itself)
         V, sums = self.shared.V + step * direction.V, self.shared.sums + step * direction.sums
         self.shared = self.shared._replace(V=V, sums=sums)
 
@@ -144,17 +152,18 @@ class PartsLoop:
 
     def _slope(self, direction: Direction) -> float:
         """How fast the dual rises along it."""
-        return direction.linear - float(self.centre() @ direction.sums) - self._inner(self.shared, direction)
+        pull = float(self.centre() @ direction.sums) + self._inner(self.shared, direction)
+        return direction.linear - direction.with_duals - pull
 
     def _best_step(self, direction: Direction) -> tuple[float, float]:
         """The best part of a move, and what the dual gains by it."""
-        slope, bend = self._slope(direction), self._inner(direction, direction)
+        slope, bend = self._slope(direction), self._inner(direction, direction) + direction.with_itself
         t = 1.0 if slope >= bend else max(0.0, slope / bend)
         return t, t * slope - 0.5 * t * t * bend
 
-    def _best_of_plane(self, first: Direction, second: Direction) -> tuple[float, float]:
-        bend, across = self._inner(first, first), self._inner(first, second)
-        other = self._inner(second, second)
+    def _best_of_plane(self, first: Direction, second: Direction, between: float) -> tuple[float, float]:
+        bend, across = self._inner(first, first) + first.with_itself, self._inner(first, second) + between
+        other = self._inner(second, second) + second.with_itself
         slopes = np.array([self._slope(first), self._slope(second)])
         H = np.array([[bend, across], [across, other]])
         t = np.linalg.lstsq(H, slopes, rcond=1e-12)[0]
@@ -180,7 +189,8 @@ class PartsLoop:
     @property
     def flow(self) -> float:
         """``sum_il a_il``."""
-        return self.dual_sum if self.problem.loss.unit_targets else float(self._totals().flow)
+        plain = self.problem.loss.unit_targets and not self.problem.loss.squared
+        return self.dual_sum if plain else float(self._totals().flow)
 
     def _totals(self) -> Sums:
         self._tell()
@@ -214,17 +224,17 @@ class PartsLoop:
         return np.asarray(self.parts.total(work.flows))
 
     def scaled(self, factors: Array) -> tuple[float, float, float, float]:
-        room, linear, V = self._scaled(factors)
-        return room, linear, float(np.vdot(V, V)), 0.0
+        got = self._scaled(factors)
+        return float(got.room), float(got.linear), float(np.vdot(got.V, got.V)), float(got.square)
 
     def totals_of(self, factors: Array) -> tuple[float, float, float, Array]:
-        room, linear, V = self._scaled(factors)
-        return room, linear, 0.0, np.asarray(np.einsum("jk,jk->k", V, V))
+        got = self._scaled(factors)
+        return float(got.room), float(got.linear), float(got.square), np.asarray(np.einsum("jk,jk->k", got.V, got.V))
 
-    def _scaled(self, factors: Array) -> tuple[float, float, Array]:
+    def _scaled(self, factors: Array) -> Scaled:
         self._tell()
-        got = self.parts.total(work.scaled, factors)
-        return float(got.room), float(got.linear), got.V
+        got: Scaled = self.parts.total(work.scaled, factors)
+        return got
 
     def duals(self) -> SparseDuals:
         """They stay with their parts."""
@@ -271,7 +281,7 @@ class TurnsLoop(PartsLoop):
         got: Turned
         (V, sums), got = self.parts.chain(work.turn, self._seed, (self.shared.V, self.shared.sums), *settings)
         loss_of_duals = self._gap(float(got.losses[-1])) + self.dual  # F of the proximal problem, where the pass began
-        self.dual_sum += got.linear
+        self.dual_sum += got.value
         self.shared = self.shared._replace(V=V, sums=sums)
         self._see(asked, got.losses)
         if not self._is_plain:

@@ -46,13 +46,17 @@ def newton_suits(problem: WholeProblem) -> bool:
 
 def _check(problem: WholeProblem) -> None:
     """What block ascent needs of a loss and a penalty; an error says who misses what."""
-    loss, penalty = problem.loss, problem.penalty
-    known = loss.row_problem is not None and loss.domain is not None and loss.domain.margins.relative and not loss.squared
+    loss, penalty, domain = problem.loss, problem.penalty, problem.loss.domain
+    known = loss.row_problem is not None and domain is not None and domain.margins.relative
     if not known or loss.sums_to_zero or not (penalty.identity_hessian or penalty.class_scales is not None):
         raise TypeError(
-            "fits of parts need a loss of margins to rivals that is not squared, and the penalty 1/2 |W|^2 or one with "
-            f"class scales; got '{loss.name}'{' squared' if loss.squared else ''} with '{penalty.name}'. CrammerSingerSVC, "
-            "WestonWatkinsSVC, TopKSVC and LpNormSVC are such machines"
+            "fits of parts need a loss of margins to rivals, and the penalty 1/2 |W|^2 or one with class scales; got "
+            f"'{loss.name}' with '{penalty.name}'. CrammerSingerSVC, WestonWatkinsSVC, TopKSVC and LpNormSVC are such machines"
+        )
+    if loss.squared and domain is not None and not domain.square_is_quadratic:
+        raise TypeError(
+            f"fits of parts do not take the square of '{loss.name}': what it takes off the dual is no quadratic form, whose "
+            "products parts could add up; use the loss itself, or the square of another one"
         )
     if problem.fit_intercept and loss.domain is not None and not loss.domain.has_plain_faces:
         raise ValueError(
@@ -115,7 +119,8 @@ def solve_labels_of_parts(problem: WholeSets, parts: Communicator, ledger: Ledge
     settled = (have == 0.0) | (have_not == 0.0) if problem.fit_intercept else have + have_not == 0.0
 
     def solve(label: int, own_parts: Communicator) -> Solution:
-        own = gather(own_parts, CrammerSingerHinge(), SquaredNorm(), problem.fit_intercept, problem.X.dtype)
+        loss = CrammerSingerHinge(squared=problem.loss.squared)
+        own = gather(own_parts, loss, SquaredNorm(), problem.fit_intercept, problem.X.dtype)
         return solve_parts(own, own_parts, Ledger(ledger.tol, rounding=own.rounding_at), max_iter=max_iter, seed=seed)
 
     ledger.stage("label by label over parts", "the labels share nothing but the rows")

@@ -1,7 +1,7 @@
 """Labels that share nothing but the rows, over parts: a binary machine each, and one visit of the parts for all of them.
 
 The relevance of label k, ``1/2 |w|^2 + sum_i u_i [1 - t_i (x_i . w + b)]_+``, is twice Crammer and Singer's machine of the two
-classes "has it not" and "has it" with half the costs, whose vectors are -w/2 and w/2. So every label is a fit of parts as any
+classes "has it not" and "has it" with half the costs, whose vectors are -w/2 and w/2; squared hinges alike. So every label is a fit of parts as any
 other, with its own method, steps and certificate. The fits run side by side in threads and wait for each other wherever they
 ask the parts something: what all of them ask is answered in one visit of every part. No two threads ever work at a time, and
 a label's result depends on nothing but its own replies.
@@ -46,7 +46,8 @@ def binary(problem: SetProblem, label: int, columns: Any) -> Problem:
     X, cost, known = problem.X, 0.5 * problem.y.label_weight[label] * problem.cost, signs != 0
     if not known.all():
         X, cost, signs = X[known], cost[known], signs[known]
-    return Problem(X, (signs > 0).astype(np.int32), cost, 2, CrammerSingerHinge(), SquaredNorm(), problem.fit_intercept)
+    loss = CrammerSingerHinge(squared=problem.loss.squared)
+    return Problem(X, (signs > 0).astype(np.int32), cost, 2, loss, SquaredNorm(), problem.fit_intercept)
 
 
 def first_state(problem: Problem | SetProblem) -> PartState | tuple[PartState | None, ...]:

@@ -80,21 +80,27 @@ class Looks(NamedTuple):
 
 
 class Climbed(NamedTuple):
-    """A move: losses before it, and what it adds to the linear part of the dual and to the sums of rows."""
+    """A move: losses before it, and what it adds to the linear part of the dual and to the sums of rows.
+
+    `squares` are inner products of duals, of what squared losses take off the dual: of those before the move with it, of it
+    with itself, of it with the last move, of those before it with the last move, and of the last move with itself.
+    """
 
     losses: Array
     linear: float
     V: Array
     sums: Array
+    squares: Array
 
 
 class Sums(NamedTuple):
-    """Duals in sum: the linear part of their value, their size, the sums of rows."""
+    """Duals in sum: the linear part of their value, their size, the sums of rows; `squares` as in `Climbed`, the first two."""
 
     linear: float
     flow: float
     V: Array
     sums: Array
+    squares: Array
 
 
 class Scaled(NamedTuple):
@@ -105,6 +111,7 @@ class Scaled(NamedTuple):
     flow: float
     V: Array
     sums: Array
+    square: float
 
 
 def facts(problem: Problem, state: Any) -> tuple[Any, Facts]:
@@ -133,6 +140,9 @@ def climb(
     if pending is not None:
         state, _ = move(problem, state, *pending)
     ahead, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
+    if problem.loss.squared and problem.n_rows and state.before is not None:
+        last, gone, duals = state.duals - state.before, ahead - state.duals, state.duals
+        climbed.squares[2:] = [_inner(problem, *pair) for pair in ((gone, last), (duals, last), (last, last))]
     return state._replace(ahead=ahead), climbed
 
 
@@ -140,7 +150,7 @@ class Turned(NamedTuple):
     """What a part adds to a pass in which every part begins where the one before it has come to."""
 
     losses: Array
-    linear: float
+    value: float  # that its own duals gain, without the sums of rows
 
 
 def turn(
@@ -158,7 +168,8 @@ def turn(
     shared = shared._replace(V=carried[0], sums=carried[1])
     duals, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
     carried = carried[0] + climbed.V, carried[1] + climbed.sums
-    return PartState(duals), (carried, Turned(climbed.losses, climbed.linear))
+    value = climbed.linear - float(climbed.squares[0]) - 0.5 * float(climbed.squares[1])
+    return PartState(duals), (carried, Turned(climbed.losses, value))
 
 
 def _ascended(
@@ -166,17 +177,19 @@ def _ascended(
 ) -> tuple[Any, Climbed]:
     """The duals after some epochs, and what that adds."""
     if problem.n_rows == 0:
-        return duals, Climbed(np.zeros(len(looks.at)), 0.0, np.zeros_like(shared.V), np.zeros_like(shared.sums))
+        none = np.zeros_like(shared.V), np.zeros_like(shared.sums), np.zeros(5)
+        return duals, Climbed(np.zeros(len(looks.at)), 0.0, *none)
     losses = _losses(problem, looks)
     loop = _loop_at(problem, duals, shared, seed)
     loop.ascend(epochs * problem.n_rows, _EXACT)
     ahead = _as_matrix(SparseDuals(*loop.duals()), problem)
-    linear, _, sums = _few_sums(problem, ahead - duals)
+    gone = ahead - duals
+    linear, _, sums = _few_sums(problem, gone)
     V = loop.weights() if shared.scales is None else loop.weights() / shared.scales
     if shared.intercept is not None:
         V += np.outer(shared.intercept.means, shared.sums + sums)
     V -= shared.V
-    return ahead, Climbed(losses, linear, V, sums)
+    return ahead, Climbed(losses, linear, V, sums, np.append(_squares(problem, duals, gone), np.zeros(3)))
 
 
 def _losses(problem: Problem, looks: Looks) -> Array:
@@ -224,7 +237,8 @@ def aim(problem: Problem, state: PartState, ahead: float, on: float) -> tuple[Pa
     if state.before is not None and on != 0.0:
         wanted = wanted + on * (state.duals - state.before)
     aimed = _projected(problem, sparse.csr_array(wanted))
-    return state._replace(aimed=aimed), _sums_of(problem, aimed - state.duals)
+    gone = aimed - state.duals
+    return state._replace(aimed=aimed), _sums_of(problem, gone)._replace(squares=_squares(problem, state.duals, gone))
 
 
 def move(problem: Problem, state: PartState, step: float, to_aim: bool) -> tuple[PartState, float]:
@@ -246,6 +260,8 @@ def _projected(problem: Problem, wanted: Any) -> Any:
     for start in range(0, problem.n_rows, step):
         rows = slice(start, min(problem.n_rows, start + step))
         y, cost, some = problem.y[rows], problem.cost[rows], wanted[rows]
+        if problem.loss.squared:  # duals are non-negative, and that is all
+            cost = 1.0 + np.abs(some).sum(axis=1)
         if width == c:
             parts.append(sparse.csr_array(domain.project(some.toarray(), y, cost).A))
             continue
@@ -283,9 +299,12 @@ def sums(problem: Problem, state: PartState) -> tuple[PartState, Sums]:
 def scaled(problem: Problem, state: PartState, factors: Array) -> tuple[PartState, Scaled]:
     """The duals times a factor for each pair of classes."""
     duals = _as_duals(state.duals).times(factors, problem.y)
-    room = 1.0 if not problem.n_rows else _room(problem, duals)
-    total = _sums_of(problem, _as_matrix(duals, problem))
-    return state, Scaled(Least(room), *total)
+    matrix, room = _as_matrix(duals, problem), np.inf if problem.loss.squared else 1.0
+    if problem.n_rows and not problem.loss.squared:
+        room = _room(problem, duals)
+    total = _sums_of(problem, matrix)
+    square = _inner(problem, matrix, matrix) if problem.loss.squared else 0.0
+    return state, Scaled(Least(room), total.linear, total.flow, total.V, total.sums, square)
 
 
 def _room(problem: Problem, duals: SparseDuals) -> float:
@@ -300,9 +319,27 @@ def _room(problem: Problem, duals: SparseDuals) -> float:
 def _sums_of(problem: Problem, duals: Any) -> Sums:
     linear, flow, sums = _few_sums(problem, duals)
     if not problem.n_rows or not duals.nnz:
-        return Sums(linear, flow, np.zeros((problem.n_features, problem.n_classes)), sums)
+        return Sums(linear, flow, np.zeros((problem.n_features, problem.n_classes)), sums, np.zeros(2))
     V = np.ascontiguousarray(class_sums(problem, _as_duals(duals)), dtype=np.float64)
-    return Sums(linear, flow, V, sums)
+    return Sums(linear, flow, V, sums, np.zeros(2))
+
+
+def _squares(problem: Problem, duals: Any, gone: Any) -> Array:
+    """Of duals with a move, and of that with itself."""
+    if not problem.loss.squared:
+        return np.zeros(2)
+    return np.array([_inner(problem, duals, gone), _inner(problem, gone, gone)])
+
+
+def _inner(problem: Problem, first: Any, second: Any) -> float:
+    """The product of duals whose half square is what a squared loss takes off the dual: its quadratic form, polarised."""
+    domain, total, step = problem.loss.domain, 0.0, max(1, _DENSE // problem.n_classes)
+    assert domain is not None
+    for start in range(0, problem.n_rows, step):
+        rows = slice(start, min(problem.n_rows, start + step))
+        A, B, y = first[rows].toarray(), second[rows].toarray(), problem.y[rows]
+        total += float(((domain.square(A + B, y) - domain.square(A - B, y)) / (8.0 * problem.cost[rows])).sum())
+    return total
 
 
 def _few_sums(problem: Problem, duals: Any) -> tuple[float, float, Array]:

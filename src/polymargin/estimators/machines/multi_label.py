@@ -145,14 +145,11 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             validation.number("threshold", self.threshold, "'auto', 'per_label' or None")
 
     def _check_in_parts(self) -> None:
-        loss = SET_LOSSES[self.loss]
-        if not loss.splits or loss.squared:
-            why = (
-                "what squared hinges take off the dual is not summed over parts yet"
-                if loss.squared
-                else "a row's labels are compared with each other, so that labels are no fits of their own"
+        if self._ranks:
+            raise ValueError(
+                f"loss={self.loss!r} is not for rows in parts: it compares the labels of a row, and parts solve every label by "
+                "itself; use loss='relevance' or 'squared_relevance'."
             )
-            raise ValueError(f"loss={self.loss!r} is not for rows in parts: {why}; use loss='relevance'.")
         if self._chooses_threshold:
             raise ValueError(
                 f"threshold={self.threshold!r} is not for rows in parts: it is chosen by fits of folds; give a number, or "
