@@ -1,10 +1,10 @@
 """`python -m benchmarks outofcore`: a fit of more rows than its memory may hold: peak memory, and time beside reading.
 
 Synthetic CSR rows in single precision: categorical columns in one-hot form, one entry for each of 100 columns, whose values
-are as frequent as by Zipf's law; in some of them the class has an order of frequency of its own. They are made chunk by chunk
-and dealt to blocks, so that nothing but the blocks on disk ever holds them all. Making them, reading them and the fit run in a
-process each, one after the other, whose peak memory the system reports. Seconds are processor seconds, system calls
-included, and in brackets those of the clock; "reading" is one reading of all blocks.
+are as frequent as by Zipf's law; in some of them the class has an order of frequency of its own. They are made chunk by
+chunk and dealt to blocks, so that nothing but the blocks on disk ever holds them all. Making them, reading them and the fit
+run in a process each, one after the other; the peak memory is what the system reports of the one that fits. Seconds are
+processor seconds, system calls included, and in brackets those of the clock; "reading" is one reading of all blocks.
 """
 
 import argparse

@@ -30,7 +30,8 @@ class Described(NamedTuple):
             raise ValueError("the blocks of y differ: some are label matrices, and some have one class a row")
         dtype = np.result_type(self.dtype, other.dtype)
         if self.labels is not None and other.labels is not None:
-            return Described(self.classes, self.weights + other.weights, self.n_features, dtype, self.labels.plus(other.labels))
+            labels = self.labels.plus(other.labels)
+            return Described(self.classes, self.weights + other.weights, self.n_features, dtype, labels)
         classes = np.union1d(self.classes, other.classes)
         weights = np.zeros(len(classes))
         for one in (self, other):

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.distributed.disk.blocks import Blocks, Contents, write_blocks
 from polymargin.distributed.communicator import Communicator, tree_sum
+from polymargin.distributed.disk.blocks import Blocks, Contents, write_blocks
 from polymargin.distributed.disk.on_disk import OnDisk
 from polymargin.distributed.disk.sources import (
     Labels,

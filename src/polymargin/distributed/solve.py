@@ -51,7 +51,8 @@ def _check(problem: WholeProblem) -> None:
     if not known or loss.sums_to_zero or not (penalty.identity_hessian or penalty.class_scales is not None):
         raise TypeError(
             "fits of parts need a loss of margins to rivals, and the penalty 1/2 |W|^2 or one with class scales; got "
-            f"'{loss.name}' with '{penalty.name}'. CrammerSingerSVC, WestonWatkinsSVC, TopKSVC and LpNormSVC are such machines"
+            f"'{loss.name}' with '{penalty.name}'. CrammerSingerSVC, WestonWatkinsSVC, TopKSVC and LpNormSVC are such "
+            "machines"
         )
     if loss.squared and domain is not None and not domain.square_is_quadratic:
         raise TypeError(

@@ -1,10 +1,10 @@
 """Labels that share nothing but the rows, over parts: a binary machine each, and one visit of the parts for all of them.
 
-The relevance of label k, ``1/2 |w|^2 + sum_i u_i [1 - t_i (x_i . w + b)]_+``, is twice Crammer and Singer's machine of the two
-classes "has it not" and "has it" with half the costs, whose vectors are -w/2 and w/2; squared hinges alike. So every label is a fit of parts as any
-other, with its own method, steps and certificate. The fits run side by side in threads and wait for each other wherever they
-ask the parts something: what all of them ask is answered in one visit of every part. No two threads ever work at a time, and
-a label's result depends on nothing but its own replies.
+The relevance of label k, ``1/2 |w|^2 + sum_i u_i [1 - t_i (x_i . w + b)]_+``, is twice Crammer and Singer's machine of the
+two classes "has it not" and "has it" with half the costs, whose vectors are -w/2 and w/2; squared hinges alike. So every
+label is a fit of parts as any other, with its own method, steps and certificate. The fits run side by side in threads and
+wait for each other wherever they ask the parts something: what all of them ask is answered in one visit of every part, by
+the thread that called. A label's result depends on nothing but its own replies.
 """
 
 from __future__ import annotations

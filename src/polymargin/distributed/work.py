@@ -94,7 +94,7 @@ class Climbed(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Duals in sum: the linear part of their value, their size, the sums of rows; `squares` as in `Climbed`, the first two."""
+    """Duals in sum: the linear part of their value, their size, the sums of rows; the first two `squares` of `Climbed`."""
 
     linear: float
     flow: float
@@ -348,7 +348,7 @@ def _few_sums(problem: Problem, duals: Any) -> tuple[float, float, Array]:
     own = problem.y[entries.rows]
     linear = entries.values if problem.loss.unit_targets else entries.values * problem.loss.targets(c)[own, entries.classes]
     sums = np.bincount(own, entries.values, c) - np.bincount(entries.classes, entries.values, c)
-    return float(linear.sum()), float(np.abs(entries.values).sum()), sums
+    return float(linear.sum()), float(np.abs(entries.values).sum()), np.asarray(sums, dtype=np.float64)
 
 
 def _as_duals(duals: Any) -> SparseDuals:

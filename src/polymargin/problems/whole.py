@@ -115,11 +115,18 @@ class WholeSets(SetProblem):
         return self.loss_elsewhere(W, b)
 
     def trivial_value(self) -> float:
-        return float(self.y.label_weight @ self.loss.trivial_values(*self.facts.cost, self.fit_intercept))
+        have, have_not = self.facts.cost[0], self.facts.cost[1]
+        return float(self.y.label_weight @ self.loss.trivial_values(have, have_not, self.fit_intercept))
 
 
 def whole_sets(
-    facts: Facts, dtype: Any, like: LabelTable, loss: SetLoss, penalty: Penalty, fit_intercept: bool, elsewhere: LossElsewhere
+    facts: Facts,
+    dtype: Any,
+    like: LabelTable,
+    loss: SetLoss,
+    penalty: Penalty,
+    fit_intercept: bool,
+    elsewhere: LossElsewhere,
 ) -> WholeSets:
     """With rows of this precision and labels `like` these, of which it has none."""
     c, X = like.n_labels, np.empty((0, len(facts.columns)), dtype=dtype)

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from polymargin.distributed import work
-from polymargin.distributed.disk.blocks import Blocks, Rows
 from polymargin.distributed.communicator import Communicator, Least, Work, chained, filled, in_some_order, tree_sum
+from polymargin.distributed.disk.blocks import Blocks, Rows
 from polymargin.distributed.together import first_state
 from polymargin.distributed.work import PartState
 from polymargin.problems.whole import Facts

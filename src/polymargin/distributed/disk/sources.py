@@ -41,7 +41,8 @@ def labels_of(y: Any, weight: NDArray[np.float64], dtype: str = "<i8", is_sparse
     """Of the signs of some rows; what is absent because it is not stored is no part of `have_not`."""
     per_entry, c = np.repeat(weight, np.diff(y.indptr)), y.shape[1]
     members = y.data > 0
-    have, have_not = (np.bincount(y.indices[some], per_entry[some], c) for some in (members, ~members))
+    sums = (np.bincount(y.indices[some], per_entry[some], c) for some in (members, ~members))
+    have, have_not = (np.asarray(weights, dtype=np.float64) for weights in sums)
     return Labels(have, have_not, -1 if members.all() else 0, dtype, is_sparse)
 
 
@@ -132,8 +133,8 @@ def checked(chunk: Any, seen: Seen | None = None) -> tuple[Any, Any, NDArray[np.
     X = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or y.shape[0] != X.shape[0] or (y.ndim != 1 and not sparse.issparse(y)):
         raise ValueError(
-            f"X must have two dimensions and y a class, or a row of a label matrix, for each of its rows; got shapes {X.shape} "
-            f"and {y.shape}"
+            "X must have two dimensions and y a class, or a row of a label matrix, for each of its rows; got shapes "
+            f"{X.shape} and {y.shape}"
         )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)

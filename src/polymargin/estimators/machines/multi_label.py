@@ -147,8 +147,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _check_in_parts(self) -> None:
         if self._ranks:
             raise ValueError(
-                f"loss={self.loss!r} is not for rows in parts: it compares the labels of a row, and parts solve every label by "
-                "itself; use loss='relevance' or 'squared_relevance'."
+                f"loss={self.loss!r} is not for rows in parts: it compares the labels of a row, and parts solve every label "
+                "by itself; use loss='relevance' or 'squared_relevance'."
             )
         if self._chooses_threshold:
             raise ValueError(

@@ -180,8 +180,8 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
 
     def _check_in_parts(self) -> None:
         raise ValueError(
-            "OneVsNoneSVC is not for rows in parts: its penalty couples all class vectors, and its offsets share a sum, which "
-            "ascent over parts does not know; use MultiLabelSVC(loss='relevance'), or rows that fit into memory."
+            "OneVsNoneSVC is not for rows in parts: its penalty couples all class vectors, and its offsets share a sum, "
+            "which ascent over parts does not know; use MultiLabelSVC(loss='relevance'), or rows that fit into memory."
         )
 
     def _penalty(self) -> Penalty:
