@@ -35,7 +35,7 @@ SETTINGS = {"threads_per_worker": 1, "processes": True, "dashboard_address": Non
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", nargs="*", choices=CASES, default=["news20", "letter", "mnist"], help="some of the data sets")
+    parser.add_argument("--only", nargs="*", choices=CASES, default=["letter", "mnist", "news20"], help="some data sets")
     parser.add_argument("--workers", nargs="*", type=int, default=[2, 4], help="numbers of worker processes")
     parser.add_argument("--tol", type=float, default=1e-2)
     parser.add_argument("--kills", action="store_true", help="kill workers in the middle of fits")

@@ -27,6 +27,7 @@ from polymargin.distributed.disk.sources import (
     look,
     with_absent,
 )
+from polymargin.distributed.together import AT_A_TIME
 from polymargin.problems.classes import Problem
 from polymargin.problems.sets import SetProblem
 from polymargin.storage.unpacking import in_words
@@ -130,7 +131,7 @@ class Parts:
         """Writes the blocks of the source."""
         read = chunks_of(self.source, int(self.memory / _CHUNK), **self.reading)
         seen = look(read)
-        n_blocks = self.n_blocks(seen.n_bytes, seen.n_features, len(seen.classes))
+        n_blocks = self.n_blocks(seen.n_bytes, seen.n_features, _columns_of_W(seen.classes, seen.labels is not None))
         return write_blocks(folder, indexed(read, seen), _contents(seen, n_blocks), seed)
 
     def n_blocks(self, n_bytes: int, n_features: int, n_classes: int) -> int:
@@ -153,7 +154,7 @@ class Parts:
         said = blocks.contents
         largest: float = max((blocks.folder / f"{k:05d}.values").stat().st_size for k in range(len(blocks)))
         largest *= 1.0 + said.is_sparse * 4.0 / np.dtype(said.dtype).itemsize
-        room = self._room(said.n_features, len(said.classes))
+        room = self._room(said.n_features, _columns_of_W(said.classes, said.labels > 0))
         if largest > 1.2 * room:
             raise MemoryError(
                 f"{blocks.folder} has blocks of {in_words(largest)}, and memory={in_words(self.memory)} leaves room for "
@@ -171,6 +172,11 @@ def _known_of(blocks: Blocks) -> tuple[NDArray[np.float64], Labels | None]:
     kind = said.label_type, said.sparse_labels
     labels = tree_sum(labels_of(*blocks.targets(number), *kind) for number in range(len(blocks)))
     return weights, with_absent(labels, sum(float(blocks.targets(number)[1].sum()) for number in range(len(blocks))))
+
+
+def _columns_of_W(classes: Any, are_labels: bool) -> int:
+    """What arrays of the size of W are counted by: labels solved at a time are two classes each, beside W itself."""
+    return len(classes) + (2 * min(len(classes), AT_A_TIME) if are_labels else 0)
 
 
 def _claim(folder: Path, run: dict[str, Any]) -> None:

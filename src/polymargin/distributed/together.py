@@ -25,7 +25,7 @@ from polymargin.problems.classes import Problem
 from polymargin.problems.sets import SetProblem
 
 HAS_IT = np.array([-1.0, 1.0])  # from the two classes of a label to its machine
-MOST = 32  # labels that are solved at a time: each holds some arrays of the size of its class vectors
+AT_A_TIME = 32  # labels that are solved at a time: each holds some arrays of the size of its class vectors
 
 
 class Asked(NamedTuple):
@@ -180,4 +180,4 @@ class Together:
 
 def groups(labels: NDArray[np.intp]) -> list[list[int]]:
     """Labels that are solved together."""
-    return [labels[start : start + MOST].tolist() for start in range(0, len(labels), MOST)]
+    return [labels[start : start + AT_A_TIME].tolist() for start in range(0, len(labels), AT_A_TIME)]
