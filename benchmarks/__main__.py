@@ -6,6 +6,7 @@ import os
 from . import (
     angular,
     calibration,
+    cluster,
     costs,
     export,
     family,
@@ -48,6 +49,7 @@ COMMANDS = {
     "multilabel": multilabel,
     "labels": labels,
     "many": many,
+    "cluster": cluster,
     "outofcore": outofcore,
     "partitions": partitions,
     "paths": paths,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -193,3 +194,38 @@ def check_magnitude(X: Any) -> float:
             "sklearn.preprocessing.StandardScaler."
         )
     return largest
+
+
+# ---- label matrices ---------------------------------------------------------------------------------------------------
+
+
+def is_label_matrix(y: Any) -> bool:
+    """Whether y is two-dimensional with more than one column; a single column is a 1-d y."""
+    if not hasattr(y, "shape"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = np.asarray(y)
+        except ValueError:  # ragged: scikit-learn says so
+            return False
+    return len(y.shape) == 2 and int(y.shape[1]) > 1
+
+
+def as_signed(Y: Any) -> sparse.csr_array:
+    """The label matrix as CSR of int8 without stored zeros; other values than -1, 0 and 1 are refused."""
+    if not sparse.issparse(Y) and np.asarray(Y).dtype.kind not in "biuf":
+        try:
+            Y = np.asarray(Y).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError("Unknown label type: a label matrix y must hold the numbers -1, 0 and 1 only.") from error
+    table = sparse.csr_array(Y)
+    strange = np.setdiff1d(table.data, [-1, 0, 1])
+    if len(strange):
+        raise ValueError(
+            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 "
+            "(unknown) and -1 (known not to have it) only."
+        )
+    table = table.astype(np.int8)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    return table

@@ -1,5 +1,6 @@
 """The machines on Dask: collections of all kinds, a real cluster of processes on loopback, workers that are killed."""
 
+import json
 import os
 import signal
 import threading
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from polymargin import CrammerSingerSVC, LpNormSVC, load, save
+from polymargin import CrammerSingerSVC, LpNormSVC, MultiLabelSVC, PathCV, load, save
 
 dask = pytest.importorskip("dask", reason="needs polymargin[dask]")
 distributed = pytest.importorskip("distributed", reason="needs polymargin[dask]")
@@ -117,3 +118,59 @@ def test_a_killed_worker_costs_time_not_the_result(client, wide_blocks, undistur
     killer.join()
     np.testing.assert_array_equal(machine.class_vectors_, undisturbed.class_vectors_)
     client.wait_for_workers(2, timeout=300)  # for the next one
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_labels_on_a_cluster_have_the_bits_of_one_process(client, wide):
+    from polymargin.dask import MultiLabelSVC as OnDask
+
+    da = pytest.importorskip("dask.array")
+    X, y, _ = rows(wide)
+    Y = np.stack([y == "a", y != "b"], axis=1).astype(int)
+    lazy, labels = da.from_array(X, (60, -1)), da.from_array(Y, (60, 1))
+    settings = {"tol": 1e-2, "loss": "squared_relevance", "fit_intercept": not wide}
+    here = OnDask(**settings).fit(lazy, labels, client=False)
+    there = OnDask(**settings).fit(lazy, labels, client=client)
+    best = MultiLabelSVC(**settings | {"tol": 1e-6}).fit(X, Y)
+    assert there.objective_ <= best.objective_ * (1 + 1e-2)
+    np.testing.assert_array_equal(here.class_vectors_, there.class_vectors_)
+    np.testing.assert_array_equal(there.predict(lazy).compute(), there.predict(X))
+    assert there.score(lazy, labels) == pytest.approx(there.ordinary().score(X, Y))
+
+
+def test_comparisons_searches_and_paths_on_a_cluster(client, tmp_path, capsys):
+    """What they find is what they find here; the work is done by the workers."""
+    from joblib import parallel_config
+    from sklearn.model_selection import GridSearchCV
+
+    from polymargin.cli import main
+
+    X, y, _ = rows()
+    file = tmp_path / "rows.npz"
+    np.savez(file, X=X, y=y)
+    asked = ["compare", str(file), "--machines", "crammer", "--cv", "2", "--json"]
+    found = []
+    for where in (["--jobs", "1"], ["--dask", client.scheduler.address]):
+        assert main([*asked, *where]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["winner"] == found[1]["winner"]
+    scores = [[record["scores"] for record in one["records"]] for one in found]
+    assert scores[0] == scores[1] and len(scores[0]) >= 2
+    search = GridSearchCV(CrammerSingerSVC(), {"C": [0.1, 1.0]}, cv=2, n_jobs=2, scoring=_where_it_is_scored, refit=False)
+    path = PathCV(CrammerSingerSVC(random_state=0), {"C": [0.1, 1.0]}, cv=2, n_jobs=2)
+    with parallel_config(backend="dask"):
+        places = search.fit(X, y).cv_results_["split0_test_score"]
+        best = path.fit(X, y).best_params_
+    assert set(places) <= set(client.run(os.getpid).values())
+    assert best == path.set_params(n_jobs=None).fit(X, y).best_params_
+
+
+def _where_it_is_scored(machine, X, y):
+    return os.getpid()
+
+
+def test_no_scheduler_no_comparison(capsys):
+    from polymargin.cli import main
+
+    assert main(["compare", "--dask", "nowhere:x", "--quiet"]) != 0
+    assert "no Dask scheduler answers" in capsys.readouterr().err

@@ -10,9 +10,10 @@ from interpreters import run_warm
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from polymargin import M3SVC, CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC, load, save
+from polymargin import M3SVC, CrammerSingerSVC, LpNormSVC, MarginSVC, MultiLabelSVC, WestonWatkinsSVC, load, save
 from polymargin.distributed import Parts, parts
-from polymargin.distributed.blocks import Blocks
+from polymargin.distributed.disk import on_disk
+from polymargin.distributed.disk.blocks import Blocks
 from polymargin.label_costs import ordered_costs
 
 
@@ -75,6 +76,7 @@ def test_classes_have_weights_and_costs_and_models_files(tmp_path):
         LpNormSVC(p=1.4, class_weight={"bee": 3.0}),
         CrammerSingerSVC(label_cost=costs),
         LpNormSVC(p=1.4, label_cost=costs, fit_intercept=False),
+        LpNormSVC(p=1.4, loss="squared_hinge"),
     ):
         best = type(machine)(**machine.get_params() | {"tol": 1e-6}).fit(X, names).objective_
         machine.fit(Parts((X, names), memory=90_000))
@@ -101,7 +103,7 @@ def test_rows_are_dealt_so_that_blocks_know_all_classes(tmp_path):
         (CrammerSingerSVC(probability=True), "probability=True"),
         (CrammerSingerSVC(warm_start=True), "warm_start=True"),
         (LpNormSVC(p="auto"), "p='auto'"),
-        (LpNormSVC(loss="squared_hinge"), "not squared"),
+        (MarginSVC(loss="top_k", squared=True), "no quadratic form"),
         (M3SVC(), "penalty"),
     ],
 )
@@ -129,6 +131,32 @@ def test_bad_sources_and_budgets(tmp_path, monkeypatch):
         CrammerSingerSVC(C=2.0).fit(Parts((X, y), checkpoint=tmp_path))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_label_matrices_go_to_blocks_and_back(kind, tmp_path):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((150, 4))
+    Y = (X @ rng.standard_normal((4, 3)) > 0.5).astype(np.int8)
+    Y = sparse.csr_matrix(Y) if kind == "sparse" else Y
+    best = MultiLabelSVC(tol=1e-6).fit(X, Y).objective_
+    machine = MultiLabelSVC(tol=1e-3).fit(Parts((X, Y), memory=12_000, checkpoint=tmp_path / "run"))
+    assert len(Blocks(tmp_path / "run" / "blocks")) > 1
+    assert best * (1 - 1e-6) <= machine.objective_ <= best * (1 + 1e-3)
+    again = MultiLabelSVC(tol=1e-3).fit(Parts((X, Y), memory=12_000, checkpoint=tmp_path / "run"))  # from its log
+    np.testing.assert_array_equal(again.class_vectors_, machine.class_vectors_)
+    save(machine, tmp_path / "model.pm")
+    found = load(tmp_path / "model.pm").predict(X)
+    assert found.dtype == np.int8 and sparse.issparse(found) == (kind == "sparse")
+    assert machine.score(X, Y) > 0.8
+
+
+def test_a_fit_without_a_checkpoint_leaves_nothing_and_logs_nothing(tmp_path, monkeypatch):
+    X, y, _ = rows()
+    logged = []
+    monkeypatch.setattr(on_disk, "_write_reply", lambda file, reply: logged.append(file))
+    CrammerSingerSVC(tol=1e-2).fit(Parts((X, y), memory=90_000, scratch=tmp_path))
+    assert not logged and not list(tmp_path.iterdir())
+
+
 KILLED = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -149,7 +177,7 @@ def run(name, kill_after=None):
     folder.mkdir(exist_ok=True)
     child = os.fork()
     if child == 0:
-        machine = CrammerSingerSVC(C=3.0, tol=1e-5).fit(Parts((X, y), memory=X.nbytes, checkpoint=folder))
+        machine = CrammerSingerSVC(C=3.0, tol=1e-3).fit(Parts((X, y), memory=X.nbytes, checkpoint=folder))
         np.save(folder / "vectors.npy", machine.class_vectors_)
         os._exit(0)
     while True:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, read_training_table
@@ -14,6 +16,7 @@ HELP = "compare all machines on a data file and recommend one"
 EPILOG = "Example: polymargin compare iris.csv --target species --budget 60s --report iris.html"
 BUNDLED = "dataset:wine"
 _WHERE_TO = ("help", "report", "plot", "output", "json", "quiet")
+_PATIENCE = 15.0  # seconds until a scheduler must have answered
 _ALWAYS = ("cv", "repeats", "seed")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -26,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cv", type=int, default=5, metavar="K", help="outer folds (default 5)")
     parser.add_argument("--repeats", type=int, default=1, metavar="R", help="repetitions of the outer folds (default 1)")
     parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: all processors)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="on the workers of a Dask cluster, e.g. tcp://10.0.0.5:8786")
     parser.add_argument("--seed", type=int, default=0, help="of folds and machines (default 0)")
     parser.add_argument("--report", metavar="HTML", help="write a page with table, pictures and settings")
     parser.add_argument("--plot", metavar="PNG", help="write the interval plot")
@@ -49,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     spent = time.perf_counter() - began
     pictures = spent if args.report or args.plot else 0.0  # to draw takes about as long as to start
     # processes would take as long to start as this one did: little of a short budget must go there
-    alone = budget is not None and spent > 0.1 * budget and args.jobs == -1
-    with Progress(shown=not (args.quiet or args.json)) as progress:
+    alone = budget is not None and spent > 0.1 * budget and args.jobs == -1 and not args.dask
+    with _workers(args, 1 if alone else args.jobs) as n_jobs, Progress(shown=not (args.quiet or args.json)) as progress:
         progress.say(table.describe())
         comparison = compare_machines(
             table.X,
@@ -62,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             repeats=args.repeats,
             budget=budget and max(budget - spent - pictures, 1e-3),
             refit=bool(args.output),
-            n_jobs=1 if alone else args.jobs,
+            n_jobs=n_jobs,
             random_state=args.seed,
             progress=progress.step,
         )
@@ -72,6 +76,29 @@ def run(args: argparse.Namespace) -> int:
         _print(comparison)
     _write_files(args, table, comparison)
     return 0
+
+
+@contextmanager
+def _workers(args: argparse.Namespace, n_jobs: int) -> Iterator[int]:
+    """Where splits are worked on, and how many at a time: processes here, or threads of the workers of a Dask cluster."""
+    if not args.dask:
+        yield n_jobs
+        return
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ImportError("--dask needs Dask: pip install polymargin[dask]") from error
+    from joblib import parallel_config
+
+    try:
+        client = Client(args.dask, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--dask {args.dask}: no Dask scheduler answers there ({error})") from error
+    with client, parallel_config(backend="dask"):
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise ValueError(f"--dask {args.dask}: the cluster has no workers")
+        yield min(threads, n_jobs) if n_jobs > 0 else threads
 
 
 def _write_files(args: argparse.Namespace, table: Any, comparison: Any) -> None:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin.distributed.communicator import tree_sum
-from polymargin.distributed.sources import checked
-from polymargin.problems.classes import Problem
+from polymargin.distributed.disk.sources import Labels, checked, labels_of
 
 Array = NDArray[np.float64]
 
@@ -21,15 +21,22 @@ class Described(NamedTuple):
     weights: Array  # of the classes, in sum
     n_features: int
     dtype: Any
+    labels: Labels | None = None
 
     def plus(self, other: Described) -> Described:
         if self.n_features != other.n_features:
             raise ValueError(f"the blocks of X differ: some have {self.n_features} columns, some {other.n_features}")
+        if (self.labels is None) != (other.labels is None):
+            raise ValueError("the blocks of y differ: some are label matrices, and some have one class a row")
+        dtype = np.result_type(self.dtype, other.dtype)
+        if self.labels is not None and other.labels is not None:
+            labels = self.labels.plus(other.labels)
+            return Described(self.classes, self.weights + other.weights, self.n_features, dtype, labels)
         classes = np.union1d(self.classes, other.classes)
         weights = np.zeros(len(classes))
         for one in (self, other):
             weights[np.searchsorted(classes, one.classes)] += one.weights
-        return Described(classes, weights, self.n_features, np.result_type(self.dtype, other.dtype))
+        return Described(classes, weights, self.n_features, dtype)
 
 
 def delayed_rows(X: Any, y: Any, sample_weight: Any) -> list[Any]:
@@ -67,12 +74,16 @@ def _rows_of_tuple(block: tuple[Any, ...]) -> Any:
 def _rows(X: Any, y: Any, sample_weight: Any = None) -> Any:
     """Checked rows of one block; those of a data frame as an array."""
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    chunk = (X, np.asarray(y)) if sample_weight is None else (X, np.asarray(y), np.asarray(sample_weight))
+    y = y if sparse.issparse(y) else np.asarray(y)
+    chunk = (X, y) if sample_weight is None else (X, y, np.asarray(sample_weight))
     return checked(chunk)
 
 
 def describe(rows: Any) -> Described:
     X, y, weight = rows
+    if sparse.issparse(y):
+        total = np.full(y.shape[1], weight.sum())
+        return Described(np.arange(y.shape[1]), total, X.shape[1], X.dtype, labels_of(y, weight))
     classes, of = np.unique(y, return_inverse=True)
     weights = np.zeros(len(classes))
     np.add.at(weights, of, weight)
@@ -83,7 +94,6 @@ def described(parts: list[Described]) -> Described:
     return tree_sum(parts)
 
 
-def problem_of_rows(problem_of: Any, classes: NDArray[Any], rows: Any) -> Problem:
+def problem_of_rows(problem_of: Any, classes: NDArray[Any], rows: Any) -> Any:
     X, y, weight = rows
-    problem: Problem = problem_of(X, np.searchsorted(classes, y).astype(np.int32), weight)
-    return problem
+    return problem_of(X, y if sparse.issparse(y) else np.searchsorted(classes, y).astype(np.int32), weight)

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 import polymargin
 from polymargin.dask.collections import delayed_rows, describe, described, problem_of_rows
 from polymargin.dask.communicator import OnDask
-from polymargin.distributed import work
 from polymargin.distributed.communicator import Communicator, InProcess
+from polymargin.distributed.disk.sources import with_absent
 from polymargin.distributed.parts import Elsewhere, ProblemOf
+from polymargin.distributed.together import first_state
 
 
 class Collection:
@@ -31,11 +33,12 @@ class Collection:
         def engine(problem_of: ProblemOf) -> Communicator:
             if client is None:
                 problems = [problem_of_rows(problem_of, seen.classes, one) for one in rows]
-                return InProcess(problems, [work.no_duals(problem) for problem in problems])
+                return InProcess(problems, [first_state(problem) for problem in problems])
             futures = [client.submit(problem_of_rows, problem_of, seen.classes, one, pure=False) for one in rows]
-            return OnDask(client, futures, [client.submit(work.no_duals, one, pure=False) for one in futures])
+            return OnDask(client, futures, [client.submit(first_state, one, pure=False) for one in futures])
 
-        yield Elsewhere(engine, seen.classes, seen.weights, np.dtype(seen.dtype))
+        labels = None if seen.labels is None else with_absent(seen.labels, float(seen.weights[0]))
+        yield Elsewhere(engine, seen.classes, seen.weights, np.dtype(seen.dtype), labels)
 
 
 class OnCollections:
@@ -67,23 +70,31 @@ class OnCollections:
             raise ValueError(f"top={top} needs ordinary rows; of a Dask collection map predict_topk over the blocks.")
         if top is not None:
             return self.ordinary().decision_function(X, top=top)
-        width = () if len(self.classes_) == 2 else (len(self.classes_),)  # type: ignore[attr-defined]
+        c = len(self.classes_)  # type: ignore[attr-defined]
+        width = () if c == 2 and self._label_matrix is None else (c,)
         return self._by_blocks("decision_function", X, np.float64, width)
 
     def predict(self, X: Any) -> Any:
-        """Class of each row: lazily, if X is a Dask collection."""
+        """Class, or label set, of each row: lazily, if X is a Dask collection."""
+        if self._label_matrix is not None:
+            return self._by_blocks("predict", X, self._label_matrix, (len(self.classes_),))  # type: ignore[attr-defined]
         return self._by_blocks("predict", X, self.classes_.dtype, ())  # type: ignore[attr-defined]
 
+    @property
+    def _label_matrix(self) -> Any:
+        """The type of the label matrix that the machine was fitted to; None for classes."""
+        return vars(self).get("_label_type")
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean accuracy; the blocks of a Dask collection are scored where they are."""
+        """Mean accuracy, of label sets the share of those that are right; blocks of Dask collections stay where they are."""
         if not _is_collection(X):
             return float(self.ordinary().score(X, y, sample_weight))
         from dask.base import compute
         from dask.delayed import delayed
 
         blocks = [delayed(_hits)(self.ordinary(), rows) for rows in delayed_rows(X, y, sample_weight)]
-        hits, weights = np.sum(compute(*blocks), axis=0)
-        return float(hits / weights)
+        hits, weight, known_hits, known_weight, n_absent = np.sum(compute(*blocks), axis=0)
+        return float(known_hits / known_weight if n_absent else hits / weight)
 
     def _by_blocks(self, method: str, X: Any, dtype: Any, width: tuple[int, ...]) -> Any:
         machine = self.ordinary()
@@ -103,8 +114,19 @@ def _of_block(block: Any, machine: Any, method: str) -> Any:
 
 
 def _hits(machine: Any, rows: Any) -> Any:
+    """Weights of the rows that are right, and of all; the same of known labels only, which count if any is known absent."""
     X, y, weight = rows
-    return np.array([weight @ (machine.predict(X) == y), weight.sum()]) if len(y) else np.zeros(2)
+    if not len(weight):
+        return np.zeros(5)
+    found = machine.predict(X)
+    if not sparse.issparse(y):
+        right = float(weight @ (found == y))
+        return np.array([right, weight.sum(), right, weight.sum(), 0.0])
+    found, T = (found.toarray() if sparse.issparse(found) else found) > 0, y.toarray()
+    known = (T != 0).any(axis=1)
+    right = (found == (T > 0)).all(axis=1)
+    known_right = known & ((found == (T > 0)) | (T == 0)).all(axis=1)
+    return np.array([weight @ right, weight.sum(), weight @ known_right, weight @ known, (T < 0).sum()])
 
 
 def _is_collection(X: Any) -> bool:
@@ -145,3 +167,7 @@ class LpNormSVC(OnCollections, polymargin.LpNormSVC):
 
 class TopKSVC(OnCollections, polymargin.TopKSVC):
     __doc__ = polymargin.TopKSVC.__doc__
+
+
+class MultiLabelSVC(OnCollections, polymargin.MultiLabelSVC):
+    __doc__ = polymargin.MultiLabelSVC.__doc__

@@ -35,6 +35,16 @@ class Communicator(ABC):
     def total(self, work: Work, *shared: Any) -> Any:
         """The sum of the replies of all parts. Their states change."""
 
+    takes_turns = False  # whether parts are visited one after the other anyway, and `chain` is offered
+
+    def chain(self, work: Work, seed: int, carried: Any, *shared: Any) -> tuple[Any, Any]:
+        """Parts in a random order, ``work(problem, state, carried, *shared) -> (state, (carried, reply))``.
+
+        What one has carried the next one gets; returns what the last one has, and the sum of the replies. The order is
+        another one in every call: in a fixed one parts would follow each other in circles.
+        """
+        raise TypeError(f"{type(self).__name__}: its parts do not take turns")
+
     def settle(self) -> None:  # noqa: B027
         """Between rounds: an engine may make safe what it has; most need not."""
 
@@ -69,16 +79,39 @@ def in_rows(value: Any) -> Any:
 class InProcess(Communicator):
     """Parts in memory, one after the other in this process."""
 
-    def __init__(self, problems: Sequence[Problem], states: Sequence[Any]):
-        self._problems, self._states = problems, list(states)
-        self.n_parts = len(problems)
+    def __init__(self, problems: Sequence[Problem], states: Sequence[Any], takes_turns: bool = False):
+        self._problems, self._states, self.takes_turns = problems, list(states), takes_turns
+        self.n_parts, self._chains = len(problems), 0
 
     def total(self, work: Work, *shared: Any) -> Any:
         return in_rows(tree_sum(self._reply(part, work, shared) for part in range(self.n_parts)))
 
+    def chain(self, work: Work, seed: int, carried: Any, *shared: Any) -> tuple[Any, Any]:
+        self._chains += 1
+        order = in_some_order(self.n_parts, seed, self._chains)
+        return chained(lambda part, carried: self._reply(part, work, (carried, *shared)), order, carried)
+
     def _reply(self, part: int, work: Work, shared: Sequence[Any]) -> Any:
         self._states[part], reply = work(self._problems[part], self._states[part], *filled(shared, part))
         return reply
+
+
+def in_some_order(n_parts: int, seed: int, number: int) -> list[int]:
+    """The parts, in another order for every number."""
+    return [int(part) for part in np.random.default_rng((seed, number)).permutation(n_parts)]
+
+
+def chained(visit: Callable[[int, Any], tuple[Any, Any]], order: Sequence[int], carried: Any) -> tuple[Any, Any]:
+    """Visits of parts, each of which is given what the one before it has carried."""
+
+    def replies() -> Iterable[Any]:
+        nonlocal carried
+        for part in order:
+            carried, reply = visit(part, carried)
+            yield reply
+
+    total = tree_sum(replies())
+    return carried, total
 
 
 def tree_sum(replies: Iterable[R]) -> R:

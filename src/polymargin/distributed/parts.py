@@ -14,11 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.distributed.blocks import Blocks, Contents, write_blocks
-from polymargin.distributed.communicator import Communicator
-from polymargin.distributed.on_disk import OnDisk
-from polymargin.distributed.sources import Seen, chunks_of, indexed, is_folder_of_blocks, look
+from polymargin.distributed.communicator import Communicator, tree_sum
+from polymargin.distributed.disk.blocks import Blocks, Contents, write_blocks
+from polymargin.distributed.disk.on_disk import OnDisk
+from polymargin.distributed.disk.sources import (
+    Labels,
+    Seen,
+    chunks_of,
+    indexed,
+    is_folder_of_blocks,
+    labels_of,
+    look,
+    with_absent,
+)
+from polymargin.distributed.together import AT_A_TIME
 from polymargin.problems.classes import Problem
+from polymargin.problems.sets import SetProblem
 from polymargin.storage.unpacking import in_words
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -29,7 +40,7 @@ _SMALLEST = 1e6  # bytes of a block
 _CHUNK = 8  # part of the memory that is read from a source at a time
 
 
-ProblemOf = Callable[[Any, NDArray[np.int32], NDArray[np.float64]], Problem]  # of X, class indices, sample weights
+ProblemOf = Callable[[Any, Any, NDArray[np.float64]], Problem | SetProblem]  # of X, targets, sample weights
 
 
 class Elsewhere(NamedTuple):
@@ -39,6 +50,7 @@ class Elsewhere(NamedTuple):
     classes: NDArray[Any]
     weights: NDArray[np.float64]  # sample weights of the classes, in sum
     dtype: np.dtype[Any]
+    labels: Labels | None = None  # of a label matrix; `classes` are then their numbers
 
 
 class Parts:
@@ -88,14 +100,12 @@ class Parts:
         """For a fit that is described by `run`: a checkpoint of another one is refused."""
         with self._folders() as (blocks, states):
             _claim(states, run | vars(blocks.contents))
-            weights = np.zeros(len(blocks.classes))
-            for number in range(len(blocks)):
-                np.add.at(weights, *blocks.targets(number))
+            weights, labels = _known_of(blocks)
 
             def engine(problem_of: ProblemOf) -> Communicator:
-                return OnDisk(blocks, lambda rows: problem_of(*rows), states)
+                return OnDisk(blocks, lambda rows: problem_of(*rows), states, resumable=self.checkpoint is not None)
 
-            yield Elsewhere(engine, blocks.classes, weights, np.dtype(blocks.contents.dtype))
+            yield Elsewhere(engine, blocks.classes, weights, np.dtype(blocks.contents.dtype), labels)
 
     @contextmanager
     def _folders(self) -> Iterator[tuple[Blocks, Path]]:
@@ -121,8 +131,12 @@ class Parts:
         """Writes the blocks of the source."""
         read = chunks_of(self.source, int(self.memory / _CHUNK), **self.reading)
         seen = look(read)
-        n_blocks = max(1, ceil(seen.n_bytes / self._room(seen.n_features, len(seen.classes))))
+        n_blocks = self.n_blocks(seen.n_bytes, seen.n_features, _columns_of_W(seen.classes, seen.labels is not None))
         return write_blocks(folder, indexed(read, seen), _contents(seen, n_blocks), seed)
+
+    def n_blocks(self, n_bytes: int, n_features: int, n_classes: int) -> int:
+        """Into how many blocks rows of so many bytes go."""
+        return max(1, ceil(n_bytes / self._room(n_features, n_classes)))
 
     def _room(self, n_features: int, n_classes: int) -> float:
         """The largest block, in bytes."""
@@ -140,12 +154,29 @@ class Parts:
         said = blocks.contents
         largest: float = max((blocks.folder / f"{k:05d}.values").stat().st_size for k in range(len(blocks)))
         largest *= 1.0 + said.is_sparse * 4.0 / np.dtype(said.dtype).itemsize
-        room = self._room(said.n_features, len(said.classes))
+        room = self._room(said.n_features, _columns_of_W(said.classes, said.labels > 0))
         if largest > 1.2 * room:
             raise MemoryError(
                 f"{blocks.folder} has blocks of {in_words(largest)}, and memory={in_words(self.memory)} leaves room for "
                 f"{in_words(room)}: allow more memory, or write smaller blocks (polymargin convert --memory)"
             )
+
+
+def _known_of(blocks: Blocks) -> tuple[NDArray[np.float64], Labels | None]:
+    """Weights of the classes in sum, or what is known of the labels."""
+    said, weights = blocks.contents, np.zeros(len(blocks.classes))
+    if not said.labels:
+        for number in range(len(blocks)):
+            np.add.at(weights, *blocks.targets(number))
+        return weights, None
+    kind = said.label_type, said.sparse_labels
+    labels = tree_sum(labels_of(*blocks.targets(number), *kind) for number in range(len(blocks)))
+    return weights, with_absent(labels, sum(float(blocks.targets(number)[1].sum()) for number in range(len(blocks))))
+
+
+def _columns_of_W(classes: Any, are_labels: bool) -> int:
+    """What arrays of the size of W are counted by: labels solved at a time are two classes each, beside W itself."""
+    return len(classes) + (2 * min(len(classes), AT_A_TIME) if are_labels else 0)
 
 
 def _claim(folder: Path, run: dict[str, Any]) -> None:
@@ -162,7 +193,10 @@ def _claim(folder: Path, run: dict[str, Any]) -> None:
 
 
 def _contents(seen: Seen, n_blocks: int) -> Contents:
-    return Contents(seen.n_features, seen.dtype, seen.is_sparse, seen.classes.tolist(), [0] * n_blocks)
+    about = seen.n_features, seen.dtype, seen.is_sparse, seen.classes.tolist(), [0] * n_blocks
+    if seen.labels is None:
+        return Contents(*about)
+    return Contents(*about, len(seen.labels.have), seen.labels.others, seen.labels.dtype, seen.labels.is_sparse)
 
 
 def _bytes_of(memory: Any) -> float:

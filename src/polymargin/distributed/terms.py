@@ -66,8 +66,10 @@ class RowsInParts(RowTerms):
     def proven(self, balanced: bool) -> ProvenByRows:
         c = self._problem.n_classes
         factors = balancing_factors(self._parts.total(work.flows)) if balanced else np.ones((c, c))
-        room, linear, flow, V, sums = self._parts.total(work.scaled, factors)
-        return ProvenByRows(room * linear, room * V, -room * sums, room * flow, None)
+        got: work.Scaled = self._parts.total(work.scaled, factors)
+        room = min(1.0, float(got.room))
+        value = room * got.linear - 0.5 * room * room * got.square
+        return ProvenByRows(value, room * got.V, -room * got.sums, room * got.flow, None)
 
 
 def _chunks(problem: Problem, state: PartState) -> Iterator[tuple[slice, RowsInMemory]]:

@@ -69,22 +69,38 @@ class PartState(NamedTuple):
     aimed: Any = None
 
 
-class Climbed(NamedTuple):
-    """A move: the loss before it, and what it adds to the linear part of the dual and to the sums of rows."""
+class Looks(NamedTuple):
+    """Machines whose losses are asked for: some on the way from one to another. The last one is the other itself."""
 
-    loss: float
+    W: Array
+    b: Array
+    to_W: Array
+    to_b: Array
+    at: tuple[float, ...]  # 0 is the first machine, 1 the other
+
+
+class Climbed(NamedTuple):
+    """A move: losses before it, and what it adds to the linear part of the dual and to the sums of rows.
+
+    `squares` are inner products of duals, of what squared losses take off the dual: of those before the move with it, of it
+    with itself, of it with the last move, of those before it with the last move, and of the last move with itself.
+    """
+
+    losses: Array
     linear: float
     V: Array
     sums: Array
+    squares: Array
 
 
 class Sums(NamedTuple):
-    """Duals in sum: the linear part of their value, their size, the sums of rows."""
+    """Duals in sum: the linear part of their value, their size, the sums of rows; the first two `squares` of `Climbed`."""
 
     linear: float
     flow: float
     V: Array
     sums: Array
+    squares: Array
 
 
 class Scaled(NamedTuple):
@@ -95,6 +111,7 @@ class Scaled(NamedTuple):
     flow: float
     V: Array
     sums: Array
+    square: float
 
 
 def facts(problem: Problem, state: Any) -> tuple[Any, Facts]:
@@ -113,6 +130,7 @@ def climb(
     state: PartState,
     pending: Pending | None,
     shared: Shared,
+    looks: Looks,
     epochs: int,
     seed: int,
     round: int,
@@ -121,29 +139,86 @@ def climb(
     """Epochs of dual ascent over the rows of the part, the duals of all others standing still; the last move comes first."""
     if pending is not None:
         state, _ = move(problem, state, *pending)
+    ahead, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
+    if problem.loss.squared and problem.n_rows and state.before is not None:
+        last, gone, duals = state.duals - state.before, ahead - state.duals, state.duals
+        climbed.squares[2:] = [_inner(problem, *pair) for pair in ((gone, last), (duals, last), (last, last))]
+    return state._replace(ahead=ahead), climbed
+
+
+class Turned(NamedTuple):
+    """What a part adds to a pass in which every part begins where the one before it has come to."""
+
+    losses: Array
+    value: float  # that its own duals gain, without the sums of rows
+
+
+def turn(
+    problem: Problem,
+    state: PartState,
+    carried: tuple[Array, Array],
+    shared: Shared,
+    looks: Looks,
+    epochs: int,
+    seed: int,
+    round: int,
+    part: int,
+) -> tuple[PartState, tuple[tuple[Array, Array], Turned]]:
+    """The same of parts that take turns: all of the move is made, and the sums of rows are `carried` on."""
+    shared = shared._replace(V=carried[0], sums=carried[1])
+    duals, climbed = _ascended(problem, state.duals, shared, looks, epochs, _seed(seed, round, part))
+    carried = carried[0] + climbed.V, carried[1] + climbed.sums
+    value = climbed.linear - float(climbed.squares[0]) - 0.5 * float(climbed.squares[1])
+    return PartState(duals), (carried, Turned(climbed.losses, value))
+
+
+def _ascended(
+    problem: Problem, duals: Any, shared: Shared, looks: Looks, epochs: int, seed: int
+) -> tuple[Any, Climbed]:
+    """The duals after some epochs, and what that adds."""
     if problem.n_rows == 0:
-        return state._replace(ahead=state.duals), Climbed(0.0, 0.0, np.zeros_like(shared.V), np.zeros_like(shared.sums))
-    loss = problem.loss_of_machine(*shared.machine)
-    loop = _loop_at(problem, state.duals, shared, _seed(seed, round, part))
+        none = np.zeros_like(shared.V), np.zeros_like(shared.sums), np.zeros(5)
+        return duals, Climbed(np.zeros(len(looks.at)), 0.0, *none)
+    losses = _losses(problem, looks)
+    loop = _loop_at(problem, duals, shared, seed)
     loop.ascend(epochs * problem.n_rows, _EXACT)
     ahead = _as_matrix(SparseDuals(*loop.duals()), problem)
-    gone = _sums_of(problem, ahead - state.duals)
-    return state._replace(ahead=ahead), Climbed(loss, gone.linear, gone.V, gone.sums)
+    gone = ahead - duals
+    linear, _, sums = _few_sums(problem, gone)
+    V = loop.weights() if shared.scales is None else loop.weights() / shared.scales
+    if shared.intercept is not None:
+        V += np.outer(shared.intercept.means, shared.sums + sums)
+    V -= shared.V
+    return ahead, Climbed(losses, linear, V, sums, np.append(_squares(problem, duals, gone), np.zeros(3)))
+
+
+def _losses(problem: Problem, looks: Looks) -> Array:
+    """Scores change evenly on the way: those of its ends are enough."""
+    if len(looks.at) == 1:
+        return np.array([problem.loss_of_machine(looks.to_W, looks.to_b)])
+    out, c = np.zeros(len(looks.at)), problem.n_classes
+    both, offsets = np.hstack([looks.W, looks.to_W]), np.concatenate([looks.b, looks.to_b])
+    for rows in problem.blocks():
+        S = np.asarray(problem.X[rows] @ both, dtype=np.float64) + offsets
+        first, gone = S[:, :c], S[:, c:] - S[:, :c]
+        out += [problem.total_loss(first + t * gone, rows) for t in looks.at]
+    return out
 
 
 def _loop_at(problem: Problem, duals: Any, shared: Shared, seed: int) -> native.RowLoop:
-    """The native loop of the part beside the other parts' sums: these are the base of its class vectors."""
-    own = _sums_of(problem, duals)
-    others = Shared(shared.V - own.V, shared.sums - own.sums, shared.intercept, None)
+    """The native loop of the part beside the other parts: its class vectors are those of all duals."""
     loop = open_loop(problem, seed) if shared.scales is None else open_scaled_loop(problem, seed)
     if shared.intercept is not None:
         loop.start_intercept(shared.intercept.means, shared.intercept.inverse_rho)
     if shared.scales is not None:
         loop.rescale(shared.scales, np.zeros(problem.n_classes))
-    loop.set_base(np.ascontiguousarray(others.centred), 0.0)
     loop.set_duals(*_as_duals(duals))
-    if shared.intercept is not None:
-        loop.move_centre(shared.intercept.centre + shared.intercept.inverse_rho * others.sums)
+    base = shared.V
+    if shared.intercept is not None:  # the loop centres its own rows itself
+        others = shared.sums - _few_sums(problem, duals)[2]
+        base = base - np.outer(shared.intercept.means, others)
+        loop.move_centre(shared.intercept.centre + shared.intercept.inverse_rho * others)
+    loop.set_base(np.ascontiguousarray(base), 0.0)
     return loop
 
 
@@ -157,12 +232,13 @@ def _seed(seed: int, round: int, part: int) -> int:
 def aim(problem: Problem, state: PartState, ahead: float, on: float) -> tuple[PartState, Sums]:
     """So much of the climb and so much of the last move, back in the rows' domains: what that would add."""
     if problem.n_rows == 0:
-        return state, _sums_of(problem, state.duals - state.duals)
+        return state, _sums_of(problem, no_duals(problem).duals)
     wanted = state.duals + ahead * (state.ahead - state.duals)
     if state.before is not None and on != 0.0:
         wanted = wanted + on * (state.duals - state.before)
     aimed = _projected(problem, sparse.csr_array(wanted))
-    return state._replace(aimed=aimed), _sums_of(problem, aimed - state.duals)
+    gone = aimed - state.duals
+    return state._replace(aimed=aimed), _sums_of(problem, gone)._replace(squares=_squares(problem, state.duals, gone))
 
 
 def move(problem: Problem, state: PartState, step: float, to_aim: bool) -> tuple[PartState, float]:
@@ -184,6 +260,8 @@ def _projected(problem: Problem, wanted: Any) -> Any:
     for start in range(0, problem.n_rows, step):
         rows = slice(start, min(problem.n_rows, start + step))
         y, cost, some = problem.y[rows], problem.cost[rows], wanted[rows]
+        if problem.loss.squared:  # duals are non-negative, and that is all
+            cost = 1.0 + np.abs(some).sum(axis=1)
         if width == c:
             parts.append(sparse.csr_array(domain.project(some.toarray(), y, cost).A))
             continue
@@ -221,9 +299,12 @@ def sums(problem: Problem, state: PartState) -> tuple[PartState, Sums]:
 def scaled(problem: Problem, state: PartState, factors: Array) -> tuple[PartState, Scaled]:
     """The duals times a factor for each pair of classes."""
     duals = _as_duals(state.duals).times(factors, problem.y)
-    room = 1.0 if not problem.n_rows else _room(problem, duals)
-    total = _sums_of(problem, _as_matrix(duals, problem))
-    return state, Scaled(Least(room), *total)
+    matrix, room = _as_matrix(duals, problem), np.inf if problem.loss.squared else 1.0
+    if problem.n_rows and not problem.loss.squared:
+        room = _room(problem, duals)
+    total = _sums_of(problem, matrix)
+    square = _inner(problem, matrix, matrix) if problem.loss.squared else 0.0
+    return state, Scaled(Least(room), total.linear, total.flow, total.V, total.sums, square)
 
 
 def _room(problem: Problem, duals: SparseDuals) -> float:
@@ -236,16 +317,38 @@ def _room(problem: Problem, duals: SparseDuals) -> float:
 
 
 def _sums_of(problem: Problem, duals: Any) -> Sums:
+    linear, flow, sums = _few_sums(problem, duals)
+    if not problem.n_rows or not duals.nnz:
+        return Sums(linear, flow, np.zeros((problem.n_features, problem.n_classes)), sums, np.zeros(2))
+    V = np.ascontiguousarray(class_sums(problem, _as_duals(duals)), dtype=np.float64)
+    return Sums(linear, flow, V, sums, np.zeros(2))
+
+
+def _squares(problem: Problem, duals: Any, gone: Any) -> Array:
+    """Of duals with a move, and of that with itself."""
+    if not problem.loss.squared:
+        return np.zeros(2)
+    return np.array([_inner(problem, duals, gone), _inner(problem, gone, gone)])
+
+
+def _inner(problem: Problem, first: Any, second: Any) -> float:
+    """The product of duals whose half square is what a squared loss takes off the dual: its quadratic form, polarised."""
+    domain, total, step = problem.loss.domain, 0.0, max(1, _DENSE // problem.n_classes)
+    assert domain is not None
+    for start in range(0, problem.n_rows, step):
+        rows = slice(start, min(problem.n_rows, start + step))
+        A, B, y = first[rows].toarray(), second[rows].toarray(), problem.y[rows]
+        total += float(((domain.square(A + B, y) - domain.square(A - B, y)) / (8.0 * problem.cost[rows])).sum())
+    return total
+
+
+def _few_sums(problem: Problem, duals: Any) -> tuple[float, float, Array]:
+    """Those that need no rows: the linear part of the value, the size, and the sums of signed duals."""
     entries, c = _as_duals(duals), problem.n_classes
-    if not problem.n_rows or not len(entries.values):
-        return Sums(0.0, 0.0, np.zeros((problem.n_features, c)), np.zeros(c))
     own = problem.y[entries.rows]
     linear = entries.values if problem.loss.unit_targets else entries.values * problem.loss.targets(c)[own, entries.classes]
-    tau = np.zeros(c)
-    np.add.at(tau, own, entries.values)
-    np.subtract.at(tau, entries.classes, entries.values)
-    V = np.ascontiguousarray(class_sums(problem, entries), dtype=np.float64)
-    return Sums(float(linear.sum()), float(np.abs(entries.values).sum()), V, tau)
+    sums = np.bincount(own, entries.values, c) - np.bincount(entries.classes, entries.values, c)
+    return float(linear.sum()), float(np.abs(entries.values).sum()), np.asarray(sums, dtype=np.float64)
 
 
 def _as_duals(duals: Any) -> SparseDuals:

@@ -125,9 +125,9 @@ class Objective(abc.ABC):
             total += self._loss_of(np.asarray(S.toarray() if sparse.issparse(S) else S, dtype=np.float64) + b, rows)
         return total
 
-    def total_loss(self, S: Array) -> float:
-        """The weighted loss of scores ``S (n, c)``."""
-        return self._loss_of(S, slice(0, self.n_rows))
+    def total_loss(self, S: Array, rows: slice | None = None) -> float:
+        """The weighted loss of scores ``S (n, c)`` of all rows, or of some."""
+        return self._loss_of(S, slice(0, self.n_rows) if rows is None else rows)
 
     def penalty_value(self, W: Any, b: Array) -> float:
         """R, with what the offsets cost."""

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.losses import ScoreLoss
+from polymargin.losses.label_sets import SetLoss
 from polymargin.penalties import Penalty
 from polymargin.problems.classes import Problem
+from polymargin.problems.sets import LabelTable, SetProblem, label_table
 from polymargin.validation import largest_entry
 
 Array = NDArray[np.float64]
@@ -24,7 +26,7 @@ class Facts(NamedTuple):
     """What is known of the rows of a part, or of several: sums, and the largest numbers."""
 
     n_rows: int
-    cost: Array  # of each class, in sum
+    cost: Array  # of each class, in sum; of labels those of members and of the others, (2, c)
     columns: Array  # sums of the columns
     squares: float  # of all entries, in sum
     largest: float  # entry
@@ -41,14 +43,17 @@ class Facts(NamedTuple):
         return means, max(0.0, self.squares / self.n_rows - float(means @ means))
 
 
-def facts_of(problem: Problem) -> Facts:
+def facts_of(problem: Problem | SetProblem) -> Facts:
     """One pass over the rows of a part."""
     X, c = problem.X, problem.n_classes
     values = X.data if sparse.issparse(X) else X
     columns = np.asarray(X.sum(axis=0, dtype=np.float64), dtype=np.float64).ravel()
     widest = int(np.diff(X.indptr).max(initial=0)) if sparse.issparse(X) else X.shape[1]
     squares = float(np.einsum("i,i->", values.ravel(), values.ravel(), dtype=np.float64))
-    cost = np.bincount(problem.y, problem.cost, c).astype(np.float64)
+    if isinstance(problem, SetProblem):
+        cost = np.stack(problem.y.counts(problem.cost))
+    else:
+        cost = np.bincount(problem.y, problem.cost, c).astype(np.float64)
     return Facts(problem.n_rows, cost, columns, squares, largest_entry(X), widest)
 
 
@@ -85,3 +90,45 @@ def whole_problem(
     c, X = len(facts.cost), np.empty((0, len(facts.columns)), dtype=dtype)
     classes = np.arange(c, dtype=np.int32)
     return WholeProblem(X, classes, facts.cost, c, loss, penalty, fit_intercept, facts, elsewhere)
+
+
+@dataclass(frozen=True)
+class WholeSets(SetProblem):
+    """The same of label sets: `cost` is that of each label in sum."""
+
+    facts: Facts
+    loss_elsewhere: LossElsewhere
+
+    @property
+    def n_rows(self) -> int:
+        return self.facts.n_rows
+
+    @cached_property
+    def longest_row(self) -> float:
+        return float(np.sqrt(self.facts.widest)) * self.facts.largest
+
+    @property
+    def _steepest(self) -> float:
+        return float(self.y.label_weight.max())
+
+    def loss_of_machine(self, W: Array, b: Array) -> float:
+        return self.loss_elsewhere(W, b)
+
+    def trivial_value(self) -> float:
+        have, have_not = self.facts.cost[0], self.facts.cost[1]
+        return float(self.y.label_weight @ self.loss.trivial_values(have, have_not, self.fit_intercept))
+
+
+def whole_sets(
+    facts: Facts,
+    dtype: Any,
+    like: LabelTable,
+    loss: SetLoss,
+    penalty: Penalty,
+    fit_intercept: bool,
+    elsewhere: LossElsewhere,
+) -> WholeSets:
+    """With rows of this precision and labels `like` these, of which it has none."""
+    c, X = like.n_labels, np.empty((0, len(facts.columns)), dtype=dtype)
+    none = label_table(sparse.csr_array((0, c), dtype=np.int8), like.label_weight, others=like.others, single=like.single)
+    return WholeSets(X, none, facts.cost.sum(axis=0), c, loss, penalty, fit_intercept, facts, elsewhere)

@@ -119,6 +119,7 @@ void Weights::clear() {
 }
 
 void Weights::set_base(const double* W0) {
+    means_.assign(means_.size(), 0.0);
     for (Size j = 0; j < rows_.n_features(); ++j) {
         for (Size k = 0; k < sums_.size(); ++k, ++W0) {
             V_[rows_.weight_position(j, k)] = *W0;

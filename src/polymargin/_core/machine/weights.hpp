@@ -124,7 +124,7 @@ public:
 
     Size n_classes() const { return c_; }
     void clear();
-    void set_base(const double* W0);                 // v = W0 (d, c); the intercept, if any, has been started
+    void set_base(const double* W0);                 // v = W0 (d, c), s as it is; the intercept, if any, has been started
     void multiply(double t);                         // v <- t v
     void add(double t, const Weights& direction);    // self += t * direction; the centre stands still
     std::vector<double> squared_norms() const;       // |v_k - s_k m|^2 of every class, whatever the scales

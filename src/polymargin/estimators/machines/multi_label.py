@@ -144,6 +144,18 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         if self.threshold is not None and self.threshold not in _CUTS:
             validation.number("threshold", self.threshold, "'auto', 'per_label' or None")
 
+    def _check_in_parts(self) -> None:
+        if self._ranks:
+            raise ValueError(
+                f"loss={self.loss!r} is not for rows in parts: it compares the labels of a row, and parts solve every label "
+                "by itself; use loss='relevance' or 'squared_relevance'."
+            )
+        if self._chooses_threshold:
+            raise ValueError(
+                f"threshold={self.threshold!r} is not for rows in parts: it is chosen by fits of folds; give a number, or "
+                "choose it on rows that fit into memory."
+            )
+
     def _loss(self) -> SetLoss:  # type: ignore[override]
         return SET_LOSSES[self.loss]()
 

@@ -178,6 +178,12 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
                 f"here {lowest:.4g} < alpha < 1 with c = {n_classes} classes (in the scale of the paper's Equation 6)."
             )
 
+    def _check_in_parts(self) -> None:
+        raise ValueError(
+            "OneVsNoneSVC is not for rows in parts: its penalty couples all class vectors, and its offsets share a sum, "
+            "which ascent over parts does not know; use MultiLabelSVC(loss='relevance'), or rows that fit into memory."
+        )
+
     def _penalty(self) -> Penalty:
         return CoupledNorm(float(self.alpha)) if self.weights == "soft" else ZeroSumNorm()
 

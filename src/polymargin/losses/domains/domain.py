@@ -102,6 +102,8 @@ class Domain(abc.ABC):
         value, A = self.largest(E, y)
         return value**2, 2.0 * value[:, None] * A
 
+    square_is_quadratic: ClassVar[bool] = False  # whether `square` is a quadratic form of the duals
+
     def square(self, A: Array, y: Classes) -> Array:
         """Four times the conjugate of the squared loss, without its linear part."""
         return np.asarray(self.gauge(A, y) ** 2)
@@ -185,6 +187,8 @@ class Box(Domain):
     def gauge(self, A: Array, y: Classes) -> Array:
         return np.asarray(_shares(A, self.weights(y, A.shape[1])).max(axis=1))
 
+    square_is_quadratic = True
+
     def square(self, A: Array, y: Classes) -> Array:
         return np.asarray((A * _shares(A, self.weights(y, A.shape[1]))).sum(axis=1))
 
@@ -211,6 +215,7 @@ class Simplex(Domain):
     margins: Margins = TO_RIVALS
 
     name = "simplex"
+    square_is_quadratic = True
     interior_block, squared_interior_block = "crammer_singer", "squared_crammer_singer"
 
     @property

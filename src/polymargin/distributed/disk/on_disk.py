@@ -9,7 +9,7 @@ removed only when the reply is in the log.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,23 @@ import numpy as np
 from scipy import sparse
 
 from polymargin.distributed import work
-from polymargin.distributed.blocks import Blocks, Rows
-from polymargin.distributed.communicator import Communicator, Least, Work, filled, tree_sum
+from polymargin.distributed.communicator import Communicator, Least, Work, chained, filled, in_some_order, tree_sum
+from polymargin.distributed.disk.blocks import Blocks, Rows
+from polymargin.distributed.together import first_state
 from polymargin.distributed.work import PartState
-from polymargin.problems.classes import Problem
 from polymargin.problems.whole import Facts
 from polymargin.storage.files import written_whole
 
-_REPLIES: dict[str, Any] = {kind.__name__: kind for kind in (Facts, work.Climbed, work.Sums, work.Scaled)}
+_REPLIES: dict[str, Any] = {kind.__name__: kind for kind in (Facts, work.Climbed, work.Sums, work.Scaled, work.Turned)}
 
 
 class OnDisk(Communicator):
-    """Blocks, `problem_of` their rows, and a folder for states and log."""
+    """Blocks, `problem_of` their rows, and a folder for states and, if the fit is to be `resumable`, the log."""
 
-    def __init__(self, blocks: Blocks, problem_of: Callable[[Rows], Problem], folder: Path):
-        self._blocks, self._problem_of, self._folder = blocks, problem_of, folder
+    takes_turns = True
+
+    def __init__(self, blocks: Blocks, problem_of: Callable[[Rows], Any], folder: Path, resumable: bool):
+        self._blocks, self._problem_of, self._folder, self._resumable = blocks, problem_of, folder, resumable
         self.n_parts, self._calls = len(blocks), 0
         folder.mkdir(parents=True, exist_ok=True)
         self._logged = 0
@@ -45,12 +47,24 @@ class OnDisk(Communicator):
         return self._logged > 0
 
     def total(self, work: Work, *shared: Any) -> Any:
+        return self._logged_call(lambda visit: tree_sum(visit(part, work, shared) for part in range(self.n_parts)))
+
+    def chain(self, work: Work, seed: int, carried: Any, *shared: Any) -> tuple[Any, Any]:
+        order = in_some_order(self.n_parts, seed, self._calls)
+        got: tuple[Any, Any] = self._logged_call(
+            lambda visit: chained(lambda part, carried: visit(part, work, (carried, *shared)), order, carried)
+        )
+        return got
+
+    def _logged_call(self, call_of: Callable[[Callable[[int, Work, Sequence[Any]], Any]], Any]) -> Any:
+        """A reply of the log, or of visits, which is then logged; states that visits have left count from then on."""
         call, self._calls = self._calls, self._calls + 1
         if call < self._logged:
             return _read_reply(self._reply_file(call))
         changed: list[int] = []
-        reply = tree_sum(self._reply(part, call, changed, work, shared) for part in range(self.n_parts))
-        _write_reply(self._reply_file(call), reply)
+        reply = call_of(lambda part, work, shared: self._visit(part, call, changed, work, shared))
+        if self._resumable:
+            _write_reply(self._reply_file(call), reply)
         self._logged = call + 1
         for part in changed:
             if self._versions[part] >= 0:
@@ -58,7 +72,7 @@ class OnDisk(Communicator):
             self._versions[part] = call
         return reply
 
-    def _reply(self, part: int, call: int, changed: list[int], work: Work, shared: tuple[Any, ...]) -> Any:
+    def _visit(self, part: int, call: int, changed: list[int], work: Work, shared: Sequence[Any]) -> Any:
         problem = self._problem_of(self._blocks.load(part))
         before = self._state(part, problem)
         after, reply = work(problem, before, *filled(shared, part))
@@ -67,9 +81,9 @@ class OnDisk(Communicator):
             changed.append(part)
         return reply
 
-    def _state(self, part: int, problem: Problem) -> PartState:
+    def _state(self, part: int, problem: Any) -> Any:
         version = self._versions[part]
-        return work.no_duals(problem) if version < 0 else _read_state(self._state_file(part, version))
+        return first_state(problem) if version < 0 else _read_state(self._state_file(part, version))
 
     def _last_version(self, part: int) -> int:
         """That of the last reply in the log, or before; what a killed call has written after it is removed."""
@@ -87,23 +101,31 @@ class OnDisk(Communicator):
         return self._folder / f"state-{part:05d}-{version:06d}.npz"
 
 
-def _write_state(file: Path, state: PartState) -> None:
-    arrays: dict[str, Any] = {}
-    for name, duals in state._asdict().items():
-        if duals is not None:
-            arrays |= {f"{name}_{key}": getattr(duals, key) for key in ("data", "indices", "indptr")}
-            arrays["shape"] = np.array(duals.shape)
+def _write_state(file: Path, state: Any) -> None:
+    """Of a part, or one for every label, None for those that have none yet."""
+    of_labels = not isinstance(state, PartState)
+    arrays: dict[str, Any] = {"labels": np.array(len(state) if of_labels else -1)}
+    for label, one in enumerate(state if of_labels else [state]):
+        for name, duals in () if one is None else one._asdict().items():
+            if duals is not None:
+                arrays |= {f"{label}_{name}_{key}": getattr(duals, key) for key in ("data", "indices", "indptr", "shape")}
     _save(file, arrays)
 
 
-def _read_state(file: Path) -> PartState:
+def _read_state(file: Path) -> Any:
     with np.load(file, allow_pickle=False) as stored:
-        found: dict[str, Any] = {}
-        for name in PartState._fields:
-            if f"{name}_data" in stored:
-                arrays = tuple(stored[f"{name}_{key}"] for key in ("data", "indices", "indptr"))
-                found[name] = sparse.csr_array(arrays, shape=tuple(stored["shape"].tolist()))
-    return PartState(**found)
+        n_labels = int(stored["labels"])
+        found = [_state_of(stored, label) for label in range(max(1, n_labels))]
+    return found[0] if n_labels < 0 else tuple(found)
+
+
+def _state_of(stored: Any, label: int) -> PartState | None:
+    found: dict[str, Any] = {}
+    for name in PartState._fields:
+        if (here := f"{label}_{name}") + "_data" in stored:
+            arrays = tuple(stored[f"{here}_{key}"] for key in ("data", "indices", "indptr"))
+            found[name] = sparse.csr_array(arrays, shape=tuple(stored[f"{here}_shape"].tolist()))
+    return PartState(**found) if found else None
 
 
 def _write_reply(file: Path, reply: Any) -> None:
@@ -132,11 +154,11 @@ def _as_node(value: Any, arrays: list[Any]) -> Any:
         return {"tuple": type(value).__name__, "fields": [_as_node(field, arrays) for field in value]}
     if isinstance(value, float):  # a NumPy scalar too
         return {"least" if isinstance(value, Least) else "float": float(value).hex()}
-    return int(value)
+    return None if value is None else int(value)
 
 
 def _from_node(node: Any, arrays: Any) -> Any:
-    if isinstance(node, int):
+    if node is None or isinstance(node, int):
         return node
     if "array" in node:
         return arrays[f"array_{node['array']}"]

@@ -5,7 +5,10 @@ A folder with `blocks.json`, which says what there is, and for every block raw l
     00000.values    entries of X, float32 or float64; of dense rows all, row by row
     00000.columns   their columns, int32, and
     00000.counts    how many of them a row has, int64: sparse rows only
-    00000.classes   of the rows, int32
+    00000.classes   of the rows, int32; or, of a label matrix,
+    00000.labels    those that are stored, int32, with
+    00000.signs     1 or -1, int8, and
+    00000.label_counts   how many of them a row has, int64
     00000.weights   of the rows, float64
 
 Rows are dealt to the blocks at random: rows that come sorted by class would make blocks of one class each, and parts that
@@ -30,10 +33,10 @@ Array = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
-    """Some rows: a CSR matrix or an array, class indices, weights."""
+    """Some rows: a CSR matrix or an array, class indices or a CSR array of signs of labels, weights."""
 
     X: Any
-    y: NDArray[np.int32]
+    y: Any
     weight: Array
 
 
@@ -46,6 +49,10 @@ class Contents:
     is_sparse: bool
     classes: list[Any]
     rows: list[int]  # of each block
+    labels: int = 0  # columns of the label matrix; 0 if rows have a class
+    others: int = -1  # what is not stored of it: -1 is absent, 0 unknown
+    label_type: str = "<i8"  # as the user has it
+    sparse_labels: bool = False
 
     @property
     def n_blocks(self) -> int:
@@ -80,12 +87,17 @@ class Blocks:
             X: Any = sparse.csr_matrix((values, at.read("columns", "<i4"), starts), shape=shape, copy=False)
         else:
             X = values.reshape(shape)
-        return Rows(X, at.read("classes", "<i4"), at.read("weights", "<f8"))
+        return Rows(X, *self.targets(number))
 
-    def targets(self, number: int) -> tuple[NDArray[np.int32], Array]:
-        """Classes and weights of a block's rows, without its entries."""
-        at = _Files(self.folder, number)
-        return at.read("classes", "<i4"), at.read("weights", "<f8")
+    def targets(self, number: int) -> tuple[Any, Array]:
+        """Classes, or signs of labels, and weights of a block's rows, without its entries."""
+        said, at = self.contents, _Files(self.folder, number)
+        weights = at.read("weights", "<f8")
+        if not said.labels:
+            return at.read("classes", "<i4"), weights
+        starts = np.append(0, np.cumsum(at.read("label_counts", "<i8")))
+        entries = at.read("signs", "<i1"), at.read("labels", "<i4"), starts
+        return sparse.csr_array(entries, shape=(said.rows[number], said.labels)), weights
 
 
 class _Files(NamedTuple):
@@ -111,7 +123,7 @@ def write_blocks(folder: Path, chunks: Iterable[Rows], contents: Contents, seed:
     rng, rows = np.random.default_rng(seed), [0] * contents.n_blocks
     files = [_Files(folder, number) for number in range(contents.n_blocks)]
     for chunk in chunks:
-        where = rng.integers(contents.n_blocks, size=len(chunk.y))
+        where = rng.integers(contents.n_blocks, size=len(chunk.weight))
         for number, at in enumerate(files):
             mine = np.flatnonzero(where == number)
             X = chunk.X[mine]
@@ -119,7 +131,13 @@ def write_blocks(folder: Path, chunks: Iterable[Rows], contents: Contents, seed:
                 at.append("columns", X.indices, "<i4")
                 at.append("counts", np.diff(X.indptr), "<i8")
             at.append("values", X.data if contents.is_sparse else X, contents.dtype)
-            at.append("classes", chunk.y[mine], "<i4")
+            if contents.labels:
+                table = chunk.y[mine]
+                at.append("labels", table.indices, "<i4")
+                at.append("signs", table.data, "<i1")
+                at.append("label_counts", np.diff(table.indptr), "<i8")
+            else:
+                at.append("classes", chunk.y[mine], "<i4")
             at.append("weights", chunk.weight[mine], "<f8")
             rows[number] += len(mine)
     said = {**vars(contents), "rows": rows, "format": FORMAT}

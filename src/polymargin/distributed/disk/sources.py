@@ -14,11 +14,41 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin.distributed.blocks import NAME, Rows
-from polymargin.validation import check_csr
+from polymargin.distributed.disk.blocks import NAME, Rows
+from polymargin.validation import as_signed, check_csr, is_label_matrix
 
 Chunk = tuple[Any, ...]  # X, y and, if there are any, weights
 _ENDINGS = (".npz", ".parquet", ".pq", ".svmlight", ".libsvm", ".svm", ".csv", ".tsv", ".gz")
+
+
+class Labels(NamedTuple):
+    """What is known of a label matrix, or of the part of one: weights of members and known non-members, and its kind."""
+
+    have: NDArray[np.float64]
+    have_not: NDArray[np.float64]
+    others: int  # what is not stored: -1 is absent, 0 unknown
+    dtype: str
+    is_sparse: bool
+
+    def plus(self, other: Labels) -> Labels:
+        if len(self.have) != len(other.have):
+            raise ValueError(f"the parts differ: y has {len(self.have)} columns in some and {len(other.have)} in others")
+        sums = self.have + other.have, self.have_not + other.have_not
+        return Labels(*sums, max(self.others, other.others), self.dtype, self.is_sparse)
+
+
+def labels_of(y: Any, weight: NDArray[np.float64], dtype: str = "<i8", is_sparse: bool = False) -> Labels:
+    """Of the signs of some rows; what is absent because it is not stored is no part of `have_not`."""
+    per_entry, c = np.repeat(weight, np.diff(y.indptr)), y.shape[1]
+    members = y.data > 0
+    sums = (np.bincount(y.indices[some], per_entry[some], c) for some in (members, ~members))
+    have, have_not = (np.asarray(weights, dtype=np.float64) for weights in sums)
+    return Labels(have, have_not, -1 if members.all() else 0, dtype, is_sparse)
+
+
+def with_absent(labels: Labels, weight: float) -> Labels:
+    """What all rows together know, of this weight: without a -1 in any of them what is not stored is absent."""
+    return labels if labels.others == 0 else labels._replace(have_not=weight - labels.have)
 
 
 class Seen(NamedTuple):
@@ -29,7 +59,8 @@ class Seen(NamedTuple):
     n_bytes: int  # of the rows as blocks have them
     dtype: str
     is_sparse: bool
-    classes: NDArray[Any]
+    classes: NDArray[Any]  # or numbers of labels
+    labels: Labels | None
 
 
 def is_folder_of_blocks(source: Any) -> bool:
@@ -90,17 +121,21 @@ def _read(file: Path, chunk_bytes: int, reading: dict[str, Any]) -> Chunk:
     return table.X, table.y
 
 
-def checked(chunk: Any, seen: Seen | None = None) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-    """X as CSR or a C array of floats, labels and weights; rows of weight 0 are left out."""
+def checked(chunk: Any, seen: Seen | None = None) -> tuple[Any, Any, NDArray[np.float64]]:
+    """X as CSR or a C array of floats, classes or signs of labels, weights; rows of weight 0 are left out."""
     from polymargin import validation
 
     if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
         raise TypeError(f"a chunk of rows must be a tuple (X, y) or (X, y, weights); got {type(chunk).__name__}")
     X: Any = chunk[0]
-    y = np.asarray(chunk[1])
+    y = chunk[1] if sparse.issparse(chunk[1]) else np.asarray(chunk[1])
+    y = as_signed(y) if is_label_matrix(y) else y
     X = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X)
-    if X.ndim != 2 or y.shape != (X.shape[0],):
-        raise ValueError(f"X must have two dimensions and y one label a row; got shapes {X.shape} and {y.shape}")
+    if X.ndim != 2 or y.shape[0] != X.shape[0] or (y.ndim != 1 and not sparse.issparse(y)):
+        raise ValueError(
+            "X must have two dimensions and y a class, or a row of a label matrix, for each of its rows; got shapes "
+            f"{X.shape} and {y.shape}"
+        )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
     if sparse.issparse(X):
@@ -113,7 +148,8 @@ def checked(chunk: Any, seen: Seen | None = None) -> tuple[Any, NDArray[Any], ND
     values = X.data if sparse.issparse(X) else X
     if not np.isfinite(values).all():
         raise ValueError("X contains NaN or infinity")
-    weight = np.ones(len(y)) if len(chunk) == 2 or not len(y) else validation.sample_weights(chunk[2], len(y))
+    n = X.shape[0]
+    weight = np.ones(n) if len(chunk) == 2 or not n else validation.sample_weights(chunk[2], n)
     kept = weight > 0
     return (X, y, weight) if kept.all() else (X[kept], y[kept], weight[kept])
 
@@ -122,27 +158,40 @@ def look(read: Callable[[], Iterator[Chunk]]) -> Seen:
     """Reads everything once."""
     n_rows = n_features = n_bytes = 0
     classes: NDArray[Any] | None = None
+    labels: Labels | None = None
     kinds: set[bool] = set()
     widths: set[int] = set()
     dtypes: set[Any] = set()
     for chunk in read():
-        X, y, _ = checked(chunk)
+        X, y, weight = checked(chunk)
         n_rows, n_features = n_rows + X.shape[0], max(n_features, X.shape[1])
         kinds.add(sparse.issparse(X))
         widths.add(X.shape[1])
         dtypes.add(X.dtype)
         n_bytes += X.nnz * (X.dtype.itemsize + 4) if sparse.issparse(X) else X.nbytes
+        if sparse.issparse(y):
+            n_bytes += 5 * y.nnz
+            here = labels_of(y, weight, *label_kind(chunk[1]))
+            labels, y = here if labels is None else labels.plus(here), np.arange(y.shape[1])
+        elif labels is not None:
+            raise ValueError("the parts differ: some have a label matrix y, and some one class a row")
         classes = np.unique(y) if classes is None else np.union1d(classes, y)
     if classes is None or not n_rows:
         raise ValueError("there are no rows of positive weight in any of the parts")
     if len(kinds) > 1 or (not kinds.copy().pop() and len(widths) > 1):
         raise ValueError(f"the parts differ: some are sparse and some dense, or dense ones have {sorted(widths)} columns")
     dtype = np.result_type(*dtypes).newbyteorder("<").str
-    return Seen(n_rows, n_features, n_bytes + 20 * n_rows, dtype, kinds.pop(), classes)
+    return Seen(n_rows, n_features, n_bytes + 20 * n_rows, dtype, kinds.pop(), classes, labels)
+
+
+def label_kind(y: Any) -> tuple[str, bool]:
+    """The type of a label matrix, and whether it is sparse."""
+    dtype = np.dtype(y.dtype) if hasattr(y, "dtype") else np.asarray(y).dtype
+    return (dtype if dtype.kind in "biuf" else np.dtype(np.int64)).str, bool(sparse.issparse(y))
 
 
 def indexed(read: Callable[[], Iterator[Chunk]], seen: Seen) -> Iterator[Rows]:
     """All chunks, with class indices."""
     for chunk in read():
         X, y, weight = checked(chunk, seen)
-        yield Rows(X, np.searchsorted(seen.classes, y).astype(np.int32), weight)
+        yield Rows(X, y if sparse.issparse(y) else np.searchsorted(seen.classes, y).astype(np.int32), weight)
