@@ -55,6 +55,7 @@ class Objective(abc.ABC):
     n_classes: int
     penalty: Penalty
 
+    is_convex = True  # in W and b; `Problem` asks its loss and penalty
     _block_entries: ClassVar[int] = 1 << 18  # scores held, or rows converted, at a time when the objective is evaluated
 
     # ---- what the targets decide ------------------------------------------------------------------------------------------
@@ -204,6 +205,10 @@ class Problem(Objective):
         margins = TO_RIVALS if self.loss.domain is None else self.loss.domain.margins
         strange = (own & (not margins.own)) | (~own & (not margins.rivals)) | (duals.classes >= self.n_classes)
         return not strange.any()
+
+    @property
+    def is_convex(self) -> bool:  # type: ignore[override]
+        return self.penalty.angular is None and self.loss.margin_band is None
 
     @property
     def row_domains(self) -> RowDomains:
