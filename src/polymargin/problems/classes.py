@@ -237,7 +237,8 @@ class Problem(Objective):
 
     def sparse_signed_duals(self, duals: SparseDuals) -> sparse.csr_array:
         """All ``tau``, (n, c), most of them 0."""
-        rows, classes, values = duals.rows, duals.classes, duals.values
+        index = np.int32 if self.n_rows <= np.iinfo(np.int32).max else np.int64  # of W, too, which products are quicker with
+        rows, classes, values = duals.rows.astype(index, copy=False), duals.classes, duals.values
         own = self.y[rows]
         if self.to_rivals:
             values, rows, classes = np.append(values, -values), np.append(rows, rows), np.append(own, classes)
