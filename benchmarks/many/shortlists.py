@@ -1,9 +1,9 @@
 """How many scores bounds could spare: `python -m benchmarks many --shortlist`.
 
-Between two passes over all classes a score changes by at most |x_i| |w_k - w_k old|. A class whose old score plus that is
-below the best rival of a row need not be scored again. The machines are those after some epochs of the same fit; the share
-of scores that are left to compute is given for old scores of all rows and classes (n c numbers in memory), and for one number a
-row: the 21st best old score, which stands for all classes that are not among the 20 best.
+Between two passes over all classes a score changes by at most |x_i| |w_k - w_k old|. A class whose old score plus that
+is below the best rival of a row need not be scored again. The machines are those after some epochs of the same fit; the
+share of scores that are left to compute is given for old scores of all rows and classes (n c numbers in memory), and
+for one number a row: the 21st best old score, which stands for all classes that are not among the 20 best.
 """
 
 import time
