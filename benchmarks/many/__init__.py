@@ -14,7 +14,7 @@ from typing import Any
 from .. import children, results
 from ..memory import status
 from ..table import aligned, number
-from . import cases
+from . import cases, shortlists
 from .picture import draw
 from .sides import SIDES, K
 
@@ -51,10 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", nargs="+", choices=cases.NAMES, default=list(cases.NAMES))
     parser.add_argument("--sides", nargs="+", choices=tuple(SIDES), default=list(SIDES))
     parser.add_argument("--show", action="store_true", help="show what has been measured, and run nothing")
+    parser.add_argument("--shortlist", action="store_true", help="how many scores bounds could spare, and no more")
     parser.add_argument("--picture", metavar="PNG", help="draw how seconds and memory grow with the classes")
 
 
 def main(args: argparse.Namespace) -> None:
+    if args.shortlist:
+        return shortlists.show(list(args.cases))
     kept: dict[str, Any] = results.read("many")
     names = cases.QUICK if args.quick else args.cases
     sides = OURS if args.quick else args.sides

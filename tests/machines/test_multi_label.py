@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC, LinearSVC
 
 from polymargin import CrammerSingerSVC, MultiLabelSVC, OneVsNoneSVC, WestonWatkinsSVC
-from polymargin.estimators.fitting.cut import best_cut, best_cuts, label_sets, steady_cuts
+from polymargin.estimators.fitting.cut import Judged, best_cut, best_cuts, label_sets, steady_cuts
 from polymargin.losses.label_sets import SET_LOSSES
 from polymargin.metrics import OF_CUTS, known_label_score
 
@@ -197,6 +197,15 @@ def test_one_cut_for_all_is_the_best_there_is(metric, seed):
     assert quality(found) == pytest.approx(max(map(quality, every)))
     own = best_cuts(scores, Y, weight, metric)
     assert quality(own) >= quality(found) - 1e-9
+
+
+def test_some_rows_keep_the_orders_of_all():
+    rng = np.random.default_rng(2)
+    scores, Y = np.round(rng.standard_normal((40, 5)), 1), rng.integers(-1, 2, (40, 5)).astype(np.int8)
+    rows, weight = rng.random(40) < 0.5, rng.uniform(0.5, 2.0, 40)
+    part, anew = Judged(scores, Y, weight).part(rows), Judged(scores[rows], Y[rows], weight[rows])
+    for name in ("scores", "member", "known", "weight", "down", "by_row", "by_label"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(anew, name), err_msg=name)
 
 
 def test_cuts_of_rare_labels_are_drawn_together():

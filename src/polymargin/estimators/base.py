@@ -25,7 +25,7 @@ from polymargin.estimators.fitting.thinned import objective_of
 from polymargin.estimators.parts.array_libraries import any_arrays
 from polymargin.estimators.parts.keywords import OwnKeywords
 from polymargin.estimators.parts.onnx_hooks import OnnxHooks
-from polymargin.estimators.parts.probabilities import CALIBRATION, Probabilities
+from polymargin.estimators.parts.probabilities import AVERAGED, CALIBRATION, Probabilities
 from polymargin.estimators.parts.support import LinearSupport
 from polymargin.estimators.parts.top_scores import BLOCK_ENTRIES, TopPredictions, score_type
 from polymargin.estimators.parts.vectors import LinearVectors
@@ -93,7 +93,7 @@ class Common(TypedDict, total=False):
     verbose: int
     random_state: Any
     on_interrupt: str
-    probability: bool
+    probability: bool | str
 
 
 class MarginClassifier(
@@ -132,7 +132,7 @@ class MarginClassifier(
         verbose: int = 0,
         random_state: Any = None,
         on_interrupt: str = "raise",
-        probability: bool = False,
+        probability: bool | str = False,
     ):
         self.C = C
         self.kernel = kernel
@@ -214,6 +214,8 @@ class MarginClassifier(
         implicit = features is None
         problem = self._problem(rows if implicit else features, targets.y, targets.weight, len(targets.classes))
         problem = self._with_classes(problem, targets.classes)
+        if self.probability == AVERAGED:
+            self._check_averages(problem)
         facts = targets.facts
         outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs
@@ -228,7 +230,9 @@ class MarginClassifier(
         }
         if mapping is None:
             solution = solve_near_zero(self._solve, problem, ledger, self._free_offsets, **settings)
-            facts |= self._calibrated(problem, solution, outcomes, None, settings)
+            folds = self._fold_fits(problem, solution, None, settings)
+            facts |= self._calibrated(folds, outcomes)
+            solution = folds.with_mean_machine()
             end = as_returned(problem, solution, self._representative(solution.machine.b), self.tol)
             self._learn(facts)  # not before: an interrupted fit leaves the last machine whole
             self._store(problem, solution._replace(certificate=end.certificate), end.offsets)
@@ -241,7 +245,8 @@ class MarginClassifier(
             solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
             ends: dict[str, Any] = {"tol": self.tol, "representative": self._representative}
             solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings, **ends)
-            facts |= self._calibrated(problem, solution, outcomes, mapping if implicit else None, settings)
+            folds = self._fold_fits(problem, solution, mapping if implicit else None, settings)
+            facts |= self._calibrated(folds, outcomes)
             self._learn(facts)
             self._store(problem, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
@@ -256,12 +261,23 @@ class MarginClassifier(
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
-        validation.flag("probability", self.probability)
+        if self.probability != AVERAGED:
+            validation.flag("probability", self.probability)
         validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
             warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
+
+    def _check_averages(self, problem: Any) -> None:
+        """The mean of machines is one of them: class vectors have means, and near one minimum they mean something."""
+        if self.kernel != "linear":
+            why = f"kernel={self.kernel!r} has no class vectors to average; map the rows first, e.g. with sklearn's Nystroem"
+        elif not problem.is_convex:
+            why = f"{type(self).__name__} is not convex, and between two minima may lie anything"
+        else:
+            return
+        raise ValueError(f"probability={AVERAGED!r} is not valid here: {why}, or use probability=True.")
 
     def _check_in_parts(self) -> None:
         """Parameters that fits of parts do not take, beside those of all machines."""
@@ -374,15 +390,15 @@ class MarginClassifier(
         """What probabilities are to agree with: classes, or label sets, and their weights."""
         return ClassOutcomes(targets.y, targets.weight, len(targets.classes))
 
-    def _calibrated(
-        self, problem: Problem, solution: Solution, outcomes: Outcomes | None, kernel: KernelMap | None, settings: Any
-    ) -> dict[str, Any]:
-        """The scaling of scores to probabilities, as attributes by name; `kernel` if there is no map of its features."""
-        if outcomes is None or solution.certificate.status == "interrupted":
+    def _fold_fits(self, problem: Any, solution: Solution, kernel: KernelMap | None, settings: Any) -> FoldFits:
+        """Fits of parts of the problem that was solved; `kernel` if there is no map of its features."""
+        return FoldFits(self, problem, solution, kernel, settings, averages=self.probability == AVERAGED)
+
+    def _calibrated(self, fits: FoldFits, outcomes: Outcomes | None) -> dict[str, Any]:
+        """The scaling of scores to probabilities, as attributes by name."""
+        if outcomes is None or fits.solution.certificate.status == "interrupted":
             return {}
-        n_iter = solution.certificate.n_iter
-        fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
-        return calibrated(fits, outcomes, settings["seed"])
+        return calibrated(fits, outcomes)
 
     def _learn(self, facts: dict[str, Any]) -> None:
         """Attributes by name; what an earlier fit knew of probabilities is forgotten."""
@@ -416,7 +432,7 @@ class MarginClassifier(
     def _say_what_is_wrong(self, problem: Problem, largest: float) -> None:
         certificate = self.certificate_
         name, scaling = type(self).__name__, _scaling_advice(largest)
-        if not certificate.converged:
+        if not certificate.converged and certificate.status != AVERAGED:
             warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
         elif self._is_trivial(problem):
             warnings.warn(

@@ -42,8 +42,9 @@ class Certificate:
     status : str
         "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before;
         "stalled" if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine
-        that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`. "sparsified" if
-        `sparsify` has left more than the tolerance between the objective and the bound (see `price`).
+        that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`. "sparsified" or
+        "averaged" if `sparsify`, or the mean of machines that ``probability="averaged"`` takes, has left more than the
+        tolerance between the objective and the bound (see `price`).
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float
@@ -68,7 +69,7 @@ class Certificate:
     stages : tuple of Stage
         The methods that ran, in order, each with the reason why.
     price : float
-        What `sparsify` has added to the objective of the fit.
+        What `sparsify` or ``probability="averaged"`` has added to the objective of the fit.
     """
 
     status: str
@@ -86,11 +87,11 @@ class Certificate:
     stages: tuple[Stage, ...] = ()
     price: float = 0.0
 
-    def sparsified(self, primal: float, rounding: Callable[[], float]) -> Certificate:
-        """The same bound beside the machine with fewer entries, and what they cost."""
+    def altered(self, how: str, primal: float, rounding: Callable[[], float]) -> Certificate:
+        """The same bound beside the machine after it was "sparsified" or "averaged", and what that cost."""
         after = self.of_primal(primal, self.tol, rounding)
         kept = after.converged or not self.converged
-        return replace(after, price=self.price + primal - self.primal, status=after.status if kept else "sparsified")
+        return replace(after, price=self.price + primal - self.primal, status=after.status if kept else how)
 
     def of_primal(self, primal: float, tol: float, rounding: Callable[[], float] = float) -> Certificate:
         """The same bound beside another machine's objective and another tolerance; `rounding` is what rounding may hide."""

@@ -55,6 +55,7 @@ class Objective(abc.ABC):
     n_classes: int
     penalty: Penalty
 
+    is_convex = True  # in W and b; `Problem` asks its loss and penalty
     _block_entries: ClassVar[int] = 1 << 18  # scores held, or rows converted, at a time when the objective is evaluated
 
     # ---- what the targets decide ------------------------------------------------------------------------------------------
@@ -206,6 +207,10 @@ class Problem(Objective):
         return not strange.any()
 
     @property
+    def is_convex(self) -> bool:  # type: ignore[override]
+        return self.penalty.angular is None and self.loss.margin_band is None
+
+    @property
     def row_domains(self) -> RowDomains:
         """Where the duals of the rows may lie."""
         if self.loss.domain is None:
@@ -232,7 +237,8 @@ class Problem(Objective):
 
     def sparse_signed_duals(self, duals: SparseDuals) -> sparse.csr_array:
         """All ``tau``, (n, c), most of them 0."""
-        rows, classes, values = duals.rows, duals.classes, duals.values
+        index = np.int32 if self.n_rows <= np.iinfo(np.int32).max else np.int64  # of W, too, which products are quicker with
+        rows, classes, values = duals.rows.astype(index, copy=False), duals.classes, duals.values
         own = self.y[rows]
         if self.to_rivals:
             values, rows, classes = np.append(values, -values), np.append(rows, rows), np.append(own, classes)

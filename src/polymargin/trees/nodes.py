@@ -66,7 +66,7 @@ def fit_node(machine: MultiLabelSVC, X: Any, members: sparse.csr_array, weight: 
     problem = machine._problem_on(narrow, members, weight)
     primal = objective_of(problem, vectors, offsets)
     W = sparse.csr_array(vectors.T, dtype=np.float64)
-    certificate = machine.certificate_.sparsified(primal, lambda: problem.rounding(W, offsets))
+    certificate = machine.certificate_.altered("sparsified", primal, lambda: problem.rounding(W, offsets))
     indices = columns[vectors.indices] if len(columns) else vectors.indices
     wide = sparse.csr_matrix((vectors.data, indices, vectors.indptr), shape=(vectors.shape[0], n_features))
     return Node(wide, offsets, _plain(certificate))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,56 @@ def label_sets(scores: NDArray[Any], cut: Any, allow_empty: bool = False) -> NDA
 
 
 class Judged:
-    """Scores of rows that the machine has not seen, their known labels, and the weights of the rows."""
+    """Scores of rows that the machine has not seen, their known labels, weights of the rows; sorted on request."""
 
     def __init__(self, scores: Array, Y: NDArray[np.int8], weight: Array):
         """If Y holds -1, zeros are unknown: they count neither as members nor as predicted."""
         self.scores, self.member, self.weight = scores, Y > 0, weight
         self.known = Y != 0 if (Y < 0).any() else np.ones(Y.shape, dtype=bool)
+
+    @cached_property
+    def down(self) -> NDArray[np.intp]:
+        """Numbers of all entries, row after row, from the highest score on."""
+        return np.argsort(-self.scores, axis=None, kind="stable")
+
+    @cached_property
+    def by_row(self) -> NDArray[np.intp]:
+        """Labels of each row, (n, c), from the highest score on."""
+        return np.argsort(-self.scores, axis=1, kind="stable")
+
+    @cached_property
+    def by_label(self) -> NDArray[np.intp]:
+        """Rows of each label, (c, n), from the highest score on."""
+        return np.argsort(-self.scores.T, axis=1, kind="stable")
+
+    def part(self, rows: NDArray[np.bool_]) -> Judged:
+        """Some of the rows."""
+        return _Part(self, rows)
+
+
+class _Part(Judged):
+    """Some rows of others, in their orders: nothing is sorted again."""
+
+    def __init__(self, whole: Judged, rows: NDArray[np.bool_]):
+        self.scores, self.weight = whole.scores[rows], whole.weight[rows]
+        self.member, self.known = whole.member[rows], whole.known[rows]
+        self._whole, self._rows, self._numbers = whole, rows, np.cumsum(rows) - 1
+
+    @cached_property
+    def down(self) -> NDArray[np.intp]:
+        c = self.scores.shape[1]
+        there = self._whole.down[np.repeat(self._rows, c)[self._whole.down]]
+        first = c * (self._numbers - np.arange(len(self._rows)))  # how far the entries of a row move
+        return np.asarray(there + np.repeat(first, c)[there])
+
+    @cached_property
+    def by_row(self) -> NDArray[np.intp]:
+        return self._whole.by_row[self._rows]
+
+    @cached_property
+    def by_label(self) -> NDArray[np.intp]:
+        order = self._whole.by_label
+        return self._numbers[order[self._rows[order]]].reshape(len(order), -1)
 
 
 def best_cut(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "jaccard", allow_empty: bool = False) -> float:
@@ -45,33 +90,37 @@ def best_cut(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "j
     Lowering the cut adds labels one at a time. What each adds to the metric is known from its place in its row (or, for
     "macro_f1", among the scores of its label), so one sort of all scores judges all cuts.
     """
-    judged = Judged(scores, Y, weight)
+    return _common_cut(Judged(scores, Y, weight), metric, allow_empty)
+
+
+def _common_cut(judged: Judged, metric: str, allow_empty: bool) -> float:
     if metric == "micro_f1":
         return _cut_of_micro_f1(judged)
-    table = judged.scores if metric != "macro_f1" else judged.scores.T
-    order = np.argsort(-table, axis=1, kind="stable")
+    by_label = metric == "macro_f1"
+    order = judged.by_label if by_label else judged.by_row
     values = _SEQUENCES[metric](judged, order)
-    if not allow_empty and metric != "macro_f1":  # the highest score of a row is there from the beginning
+    if not allow_empty and not by_label:  # the highest score of a row is there from the beginning
         values[:, 0] = values[:, 1]
-    gains = np.diff(values, axis=1).ravel()
-    return _best_event(np.take_along_axis(table, order, axis=1).ravel(), gains)
+    gains = np.empty(order.shape)
+    np.put_along_axis(gains, order, np.diff(values, axis=1), axis=1)
+    entries = (gains.T if by_label else gains).ravel()
+    return _best_event(judged.scores.ravel()[judged.down], entries[judged.down])
 
 
 def _cut_of_micro_f1(judged: Judged) -> float:
-    events = judged.scores[judged.known]
-    down = np.argsort(-events, kind="stable")
-    weight = np.broadcast_to(judged.weight[:, None], judged.known.shape)[judged.known][down]
-    member = judged.member[judged.known][down]
+    known = judged.down[judged.known.ravel()[judged.down]]
+    weight, member = judged.weight[known // judged.scores.shape[1]], judged.member.ravel()[known]
     values = 2.0 * np.cumsum(weight * member) / (np.cumsum(weight) + max(float(weight @ member), 1e-300))
-    return _best_event(events[down], np.diff(values, prepend=0.0))
+    return _best_event(judged.scores.ravel()[known], np.diff(values, prepend=0.0))
 
 
 def _best_event(events: Array, gains: Array) -> float:
-    """The cut above which the gains of the events are most; it lies between two different scores, or beyond all."""
-    down = np.argsort(-events, kind="stable")
-    events, total = events[down], np.cumsum(gains[down])
+    """The cut above which the gains of the events are most; it lies between two different scores, or beyond all.
+
+    The events are sorted, from the highest score on.
+    """
     last_of_equals = np.append(events[:-1] > events[1:], True)
-    values = np.append(0.0, np.where(last_of_equals, total, -np.inf))
+    values = np.append(0.0, np.where(last_of_equals, np.cumsum(gains), -np.inf))
     best = int(values.argmax())
     if best == 0:
         return float(np.nextafter(events[0], np.inf))
@@ -124,85 +173,118 @@ def best_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "
     others stand still.
     """
     judged = Judged(scores, Y, weight)
+    return _own_cuts(judged, _common_cut(judged, metric, allow_empty=True), metric)
+
+
+def _own_cuts(judged: Judged, common: float, metric: str) -> Array:
+    """Those of the labels, beside the best one cut of all."""
     ranked = _Ranked(judged)
     if metric == "macro_f1":
-        return ranked.cuts(2.0 * ranked.hits / np.maximum(ranked.chosen + ranked.hits[-1], 1e-300))
-    by_micro = _cuts_of_micro_f1(judged, ranked)
+        return ranked.cuts(2.0 * ranked.hits / np.maximum(ranked.chosen + ranked.hits[:, -1:], 1e-300))
+    by_micro = _cuts_of_micro_f1(ranked)
     if metric == "micro_f1":
         return by_micro
-    common = np.full(scores.shape[1], best_cut(scores, Y, weight, metric, allow_empty=True))
-    start = max((common, by_micro), key=lambda cuts: _row_metric(judged, scores >= cuts, metric))
-    return _climb(judged, ranked, start, metric)
+    starts = np.full(len(by_micro), common), by_micro
+    return _climb(judged, ranked, max(starts, key=lambda cuts: _row_metric(judged, judged.scores >= cuts, metric)), metric)
 
 
 class _Ranked:
-    """The scores of each label from the highest on, with what lies above each: hits and chosen, (n, c)."""
+    """The scores of each label from the highest on, with what lies above each: hits and chosen, (c, n)."""
 
     def __init__(self, judged: Judged):
-        self.order = np.argsort(-judged.scores, axis=0, kind="stable").astype(np.int32)
-        self.scores = np.take_along_axis(judged.scores, self.order, axis=0)
+        self.order = judged.by_label
+        self.scores = np.take_along_axis(judged.scores.T, self.order, axis=1)
         self._ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
-        self._ends[:-1] = self.scores[:-1] > self.scores[1:]
+        self._ends[:, :-1] = self.scores[:, :-1] > self.scores[:, 1:]
         self.hits = self._above(judged.member, judged.weight)
         self.chosen = self._above(judged.known, judged.weight)
 
     def _above(self, flags: NDArray[np.bool_], weight: Array) -> Array:
-        return np.asarray((np.take_along_axis(flags, self.order, axis=0) * weight[self.order]).cumsum(axis=0))
+        return np.asarray((np.take_along_axis(flags.T, self.order, axis=1) * weight[self.order]).cumsum(axis=1))
+
+    def places(self, values: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Of each label the last of the scores to reach, by the highest of these values, (c, n); and whether it is worth it,
+        as reaching none is worth 0."""
+        values = np.where(self._ends, values, -np.inf)
+        last = values.argmax(axis=1)
+        return last, values[np.arange(len(last)), last] > 0.0
 
     def cuts(self, values: Array) -> Array:
-        """Of each label the cut with the highest of these values, (n, c), or above all scores, which is worth 0."""
-        values = np.where(self._ends, values, -np.inf)
-        best = values.argmax(axis=0)
-        return np.array([self._cut(k, int(at), float(values[at, k])) for k, at in enumerate(best)])
+        """Those places as cuts."""
+        last, pays = self.places(values)
+        return np.array([self._cut(k, int(last[k]), bool(pays[k])) for k in range(len(last))])
 
     def cut_by_gains(self, k: int, gains: Array) -> float:
-        values = np.where(self._ends[:, k], gains[self.order[:, k]].cumsum(), -np.inf)
+        values = gains[self.order[k]].cumsum()
+        values[~self._ends[k]] = -np.inf
         best = int(values.argmax())
-        return self._cut(k, best, float(values[best]))
+        return self._cut(k, best, bool(values[best] > 0.0))
 
-    def _cut(self, k: int, last: int, value: float) -> float:
-        column = self.scores[:, k]
-        if value <= 0.0:
-            return float(np.nextafter(column[0], np.inf))
-        return _between(float(column[last]), float(column[last + 1]) if last + 1 < len(column) else float(column[-1]) - 1.0)
+    def _cut(self, k: int, last: int, pays: bool) -> float:
+        own = self.scores[k]
+        if not pays:
+            return float(np.nextafter(own[0], np.inf))
+        return _between(float(own[last]), float(own[last + 1]) if last + 1 < len(own) else float(own[-1]) - 1.0)
 
 
-def _cuts_of_micro_f1(judged: Judged, ranked: _Ranked) -> Array:
+def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
     """Those that maximise ``2 hits - F (chosen + members)`` at the F they reach."""
-    members, F = float(ranked.hits[-1].sum()), 0.0
-    cuts = np.full(judged.scores.shape[1], np.inf)
+    members, F, each = float(ranked.hits[:, -1].sum()), 0.0, np.arange(len(ranked.hits))
+    values = 2.0 * ranked.hits
     for _ in range(_ROUNDS):
-        cuts = ranked.cuts(2.0 * ranked.hits - F * ranked.chosen)
-        chosen = (judged.scores >= cuts) & judged.known
-        reached = 2.0 * float(judged.weight @ (chosen & judged.member).sum(axis=1))
-        found = reached / max(float(judged.weight @ chosen.sum(axis=1)) + members, 1e-300)
+        values = 2.0 * ranked.hits - F * ranked.chosen
+        last, pays = ranked.places(values)
+        hits, chosen = (float(above[each, last] @ pays) for above in (ranked.hits, ranked.chosen))
+        found = 2.0 * hits / max(chosen + members, 1e-300)
         if found <= F * (1.0 + 1e-12):
             break
         F = found
-    return cuts
+    return ranked.cuts(values)
 
 
 def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
+    """Label by label to the cut that is best beside those of the others, until a round is not worth it."""
     cuts, best = cuts.copy(), -1.0
+    scores, member, known = (np.ascontiguousarray(array.T) for array in (judged.scores, judged.member, judged.known))
+    members, gains_of = judged.member.sum(axis=1).astype(np.float64), _GAINS[metric]
     for _ in range(_ROUNDS):
-        chosen = (judged.scores >= cuts) & judged.known
-        found = _row_metric(judged, chosen, metric)
+        chosen = (scores >= cuts[:, None]) & known
+        found = _row_metric(judged, chosen.T, metric)
         if found <= best + _WORTH:
             break
         best = found
-        hits, wrong = (chosen & judged.member).sum(axis=1), (chosen & ~judged.member).sum(axis=1)
-        members = judged.member.sum(axis=1)
-        for k in range(len(cuts)):
-            own, known, before = judged.member[:, k], judged.known[:, k], chosen[:, k]
-            hits -= before & own
-            wrong -= before & ~own
-            with_it = _row_values(hits + own, wrong + ~own, members, metric)
-            gains = np.where(known, judged.weight * (with_it - _row_values(hits, wrong, members, metric)), 0.0)
+        hits = (chosen & member).sum(axis=0).astype(np.float64)
+        union = (chosen & ~member).sum(axis=0) + members
+        for k, own in enumerate(member):
+            _move(hits, union, chosen[k], own, np.subtract)
+            gains = gains_of(hits, union, members, own)
+            gains *= judged.weight
+            gains *= known[k]
             cuts[k] = ranked.cut_by_gains(k, gains)
-            chosen[:, k] = after = (judged.scores[:, k] >= cuts[k]) & known
-            hits += after & own
-            wrong += after & ~own
+            chosen[k] = (scores[k] >= cuts[k]) & known[k]
+            _move(hits, union, chosen[k], own, np.add)
     return cuts
+
+
+def _move(hits: Array, union: Array, chosen: NDArray[np.bool_], own: NDArray[np.bool_], how: np.ufunc) -> None:
+    """Takes the rows that have a label by its cut into the counts, or out of them."""
+    right = chosen & own
+    how(hits, right, out=hits)
+    how(union, chosen ^ right, out=union)
+
+
+def _jaccard_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
+    """What one label more changes in each row: a member adds a hit, another one grows the union."""
+    one = 1.0 / np.maximum(union, 1.0)
+    return np.asarray(np.where(own, one, np.where(union > 0.0, -hits * one / (union + 1.0), -1.0)))
+
+
+def _subset_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
+    right = (hits + own == members) & (union == members)  # with it if it is a member, without it if not
+    return np.where(own, 1.0, -1.0) * right
+
+
+_GAINS = {"jaccard": _jaccard_gains, "subset_accuracy": _subset_gains}
 
 
 def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:
@@ -213,18 +295,19 @@ def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, 
     """
     if len(scores) < _FEWEST_ROWS:
         return best_cuts(scores, Y, weight, metric)
-    rng, values = np.random.default_rng(seed), np.zeros(len(_MIXTURES))
+    rng, values, judged = np.random.default_rng(seed), np.zeros(len(_MIXTURES)), Judged(scores, Y, weight)
     for _ in range(max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))):
-        halves = rng.permutation(len(scores)) % 2 == 0
-        for half in (halves, ~halves):
-            mixed = _mixtures(scores[half], Y[half], weight[half], metric)
-            judged = Judged(scores[~half], Y[~half], weight[~half])
-            values += [_metric(judged, judged.scores >= cuts, metric) for cuts in mixed]
-    return _mixtures(scores, Y, weight, metric)[int(values.argmax())]
+        half = rng.permutation(len(scores)) % 2 == 0
+        halves = judged.part(half), judged.part(~half)
+        for chosen_by, judged_by in (halves, halves[::-1]):
+            mixed = _mixtures(chosen_by, metric)
+            values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in mixed]
+    return _mixtures(judged, metric)[int(values.argmax())]
 
 
-def _mixtures(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str) -> list[Array]:
-    own, common = best_cuts(scores, Y, weight, metric), best_cut(scores, Y, weight, metric, allow_empty=True)
+def _mixtures(judged: Judged, metric: str) -> list[Array]:
+    common = _common_cut(judged, metric, allow_empty=True)
+    own = _own_cuts(judged, common, metric)
     return [part * own + (1.0 - part) * common for part in _MIXTURES]
 
 
@@ -238,17 +321,15 @@ def _metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
     return float((2.0 * hits / np.maximum(taken + members, 1e-300)).mean())
 
 
-def _row_values(hits: NDArray[Any], wrong: NDArray[Any], members: NDArray[Any], metric: str) -> Array:
-    if metric == "subset_accuracy":
-        return np.asarray((hits == members) & (wrong == 0), dtype=np.float64)
-    union = wrong + members
-    return np.asarray(np.where(union > 0, hits / np.maximum(union, 1), 1.0))
-
-
 def _row_metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
     chosen = chosen & judged.known
     hits, wrong = (chosen & judged.member).sum(axis=1), (chosen & ~judged.member).sum(axis=1)
-    return float(np.average(_row_values(hits, wrong, judged.member.sum(axis=1), metric), weights=judged.weight))
+    members = judged.member.sum(axis=1)
+    if metric == "subset_accuracy":
+        values = np.asarray((hits == members) & (wrong == 0), dtype=np.float64)
+    else:
+        values = np.where(wrong + members > 0, hits / np.maximum(wrong + members, 1), 1.0)
+    return float(np.average(values, weights=judged.weight))
 
 
 # ---- cross-validation -----------------------------------------------------------------------------------------------------

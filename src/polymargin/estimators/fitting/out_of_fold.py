@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from polymargin.calibration import Outcomes, fit_scaling, rows_wanted
 from polymargin.estimators.fitting.returned import solve_near_zero
-from polymargin.estimators.parts.probabilities import CALIBRATION
+from polymargin.estimators.parts.probabilities import AVERAGED, CALIBRATION
 from polymargin.problems.certificate import Ledger
 from polymargin.selection.folds import NEVER, Folds
+from polymargin.solvers import Solution
 
 if TYPE_CHECKING:
     from polymargin.estimators.base import MarginClassifier
@@ -36,17 +38,46 @@ Array = NDArray[np.float64]
 
 @dataclass
 class FoldFits:
-    """Fits of parts of a problem that was solved: `leftover` is what its fit left to start from.
+    """Fits of parts of a problem, from the duals of its solution.
 
-    `kernel` is that of a problem without features, which was solved by the kernel dual.
+    `kernel` is that of a problem without features, which was solved by the kernel dual. With `averages` the machines of the
+    parts are added up.
     """
 
     machine: MarginClassifier
     problem: Any
-    leftover: Any
+    solution: Solution
     kernel: KernelMap | None
     settings: dict[str, Any]
-    n_iter: int  # of the whole fit
+    averages: bool = False
+
+    def __post_init__(self) -> None:
+        self._sum: tuple[Any, Array] | None = None  # of W and of b of the parts' machines
+        self._n_added = 0
+
+    @cached_property
+    def leftover(self) -> Any:
+        """What parts start from."""
+        return self.machine._leftover(self.problem, self.solution)
+
+    def with_mean_machine(self) -> Solution:
+        """The solution with the mean of its machine and those of the parts in its place, and the certificate of that.
+
+        Duals and offsets to start from stay those of the solution. Without `averages` it is the solution.
+        """
+        if self._sum is None:
+            return self.solution
+        whole, n = self.solution.machine, 1 + self._n_added
+        W, b = (self._sum[0] + whole.W) / n, (self._sum[1] + whole.b) / n
+        primal = float(self.problem.primal(W, b))
+        certificate = self.solution.certificate.altered(AVERAGED, primal, lambda: self.problem.rounding(W, b))
+        return self.solution._replace(
+            machine=whole._replace(W=W, b=b, primal=primal), certificate=certificate, inner_b=self.solution.start_b
+        )
+
+    def _add(self, W: Any, b: Array) -> None:
+        self._n_added += 1
+        self._sum = (W, b) if self._sum is None else (self._sum[0] + W, self._sum[1] + b)
 
     def scores(self, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
         """Scores of these rows by a machine of the others, and whether its fit was interrupted."""
@@ -67,12 +98,14 @@ class FoldFits:
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}
         if start is not None:
-            settings["max_iter"] = min(settings["max_iter"], max(FEWEST, int(SHORT * self.n_iter)))
+            settings["max_iter"] = min(settings["max_iter"], max(FEWEST, int(SHORT * self.solution.certificate.n_iter)))
         rows = self.problem.X[left_out]
         if self.kernel is not None:
             return self._by_kernel_dual(part, ledger, rows, settings)
         free = self.machine._free_offsets
         found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
+        if self.averages:
+            self._add(found.machine.W, found.machine.b)
         return found.machine.scores(rows), found.certificate.status == "interrupted"
 
     @property
@@ -91,8 +124,9 @@ class FoldFits:
         return scores, found.certificate.status == "interrupted"
 
 
-def calibrated(fits: FoldFits, outcomes: Outcomes, seed: int) -> dict[str, Any]:
+def calibrated(fits: FoldFits, outcomes: Outcomes) -> dict[str, Any]:
     """Attributes of the scaling of scores that makes the outcomes of rows left out likely."""
+    seed = fits.settings["seed"]
     enough = rows_wanted(fits.problem.n_classes) if fits.kernel is None else ENOUGH_KERNEL
     folds = outcomes.folds(_n_folds(fits.problem, enough), seed)
     _check_folds(folds)

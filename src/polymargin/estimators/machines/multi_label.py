@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from polymargin import metrics, validation
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Outcomes
 from polymargin.estimators.base import Common, MarginClassifier, Targets
 from polymargin.estimators.fitting import label_targets
-from polymargin.estimators.fitting.out_of_fold import MANY, FoldFits, scaled, scores_left_out
+from polymargin.estimators.fitting.out_of_fold import FEW, FoldFits, scaled, scores_left_out
 from polymargin.estimators.parts.docs import documented
 from polymargin.estimators.parts.label_matrices import LabelMatrices
 from polymargin.losses.label_sets import SET_LOSSES, SetLoss
@@ -22,9 +22,6 @@ from polymargin.problems.certificate import Ledger
 from polymargin.problems.sets import LabelTable, SetProblem, label_table
 from polymargin.selection.folds import label_folds
 from polymargin.solvers import Solution, SparseDuals, Start, solve_sets
-
-if TYPE_CHECKING:
-    from polymargin.features.kernel_map import KernelMap
 
 Array = NDArray[np.float64]
 
@@ -254,17 +251,14 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _chooses_threshold(self) -> bool:
         return self.threshold in _CUTS or (self.threshold is None and self._ranks)
 
-    def _calibrated(  # type: ignore[override]
-        self, problem: SetProblem, solution: Solution, outcomes: Outcomes | None, kernel: KernelMap | None, settings: Any
-    ) -> dict[str, Any]:
+    def _calibrated(self, fits: FoldFits, outcomes: Outcomes | None) -> dict[str, Any]:
         """Thresholds and probabilities, from the scores of the same rows left out."""
+        problem, seed = fits.problem, fits.settings["seed"]
         if problem.y.single or not self._chooses_threshold:
-            return super()._calibrated(problem, solution, outcomes, kernel, settings)  # type: ignore[arg-type]
-        if solution.certificate.status == "interrupted":
+            return super()._calibrated(fits, outcomes)
+        if fits.solution.certificate.status == "interrupted":
             return {"threshold_": 0.0}
-        n_iter, seed = solution.certificate.n_iter, settings["seed"]
-        fits = FoldFits(self, problem, self._leftover(problem, solution), kernel, settings, n_iter)
-        folds = label_folds(problem.y.stored > 0, MANY, seed)
+        folds = label_folds(problem.y.stored > 0, FEW, seed)
         scores, seen = scores_left_out(fits, folds, _MOST_LEFT_OUT)
         if not seen.any():
             raise ValueError(

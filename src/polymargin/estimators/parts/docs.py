@@ -43,9 +43,11 @@ random_state : int, RandomState instance or None, default=None
 on_interrupt : "raise" or "keep", default="raise"
     What Ctrl-C during the fit does: leave the estimator as it was, or keep the machine found so far, with its
     certificate and a warning. Before there is one, "keep" raises too.
-probability : bool, default=False
+probability : bool or "averaged", default=False
     Whether to fit `predict_proba` too, to the scores of rows left out: a temperature for all classes, and what else rows
     left out say that it pays. A few coarse fits, each started from the whole one's duals, take about half of its time.
+    With "averaged" the machine is the mean of the whole fit's and theirs, for better probabilities where machines of other
+    rows differ much: the certificate, with status "averaged", says what that costs. Linear, convex machines only.
 """
 
 _LABEL_COST = """

@@ -13,6 +13,7 @@ from polymargin.calibration.costs import cheapest
 from polymargin.estimators.parts.array_libraries import any_arrays
 
 CALIBRATION = ("temperature_", "class_biases_", "class_mixing_", "lapse_")  # attributes of a fit with probability=True
+AVERAGED = "averaged"  # probability=: the machine is the mean of those that are fitted for the probabilities anyway
 
 
 def _has_probabilities(machine: Probabilities) -> bool:
@@ -27,7 +28,7 @@ def _has_probabilities(machine: Probabilities) -> bool:
 class Probabilities:
     """`predict_proba` and its kin of all machines."""
 
-    probability: bool
+    probability: bool | str
     classes_: NDArray[Any]
     temperature_: float
     class_biases_: NDArray[np.float64]

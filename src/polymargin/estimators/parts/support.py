@@ -52,7 +52,7 @@ class LinearSupport:
         is_support = np.zeros(problem.n_rows if kept is None else len(kept), dtype=bool)
         is_support[support if kept is None else np.flatnonzero(kept)[support]] = True
         self._support_bits = np.packbits(is_support)
-        if self.warm_start:
+        if self.warm_start and solution.certificate.price == 0.0:  # an averaged machine is not that of its duals
             without_rows = replace(problem, X=np.empty((problem.n_rows, 0)))
             self._kept_duals = KeptDuals(without_rows, solution.duals, solution.scales)
 

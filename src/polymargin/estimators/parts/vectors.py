@@ -170,7 +170,7 @@ class LinearVectors:
         found = thinned(problem, vectors, self.class_offsets_, ceiling, dtype)
         W = sparse.csr_array(found.vectors.T, dtype=np.float64)
         self.class_vectors_, self.class_offsets_ = found.vectors, found.offsets
-        self.certificate_ = before.sparsified(found.primal, lambda: problem.rounding(W, found.offsets))
+        self.certificate_ = before.altered("sparsified", found.primal, lambda: problem.rounding(W, found.offsets))
         self.objective_ = self.certificate_.primal
 
     @available_if(_is_linear)  # type: ignore[untyped-decorator]
