@@ -1,4 +1,4 @@
-"""Dual ascent over rows: machines with ``R = 1/2 |W|^2``, or with a block norm, which is the same with class scales.
+"""Dual ascent over rows: machines with ``R = 1/2 |W|^2``, alone or with a norm that makes zeros, or with a block norm.
 
 Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, ``tau_il = -a_il``. Plainly W is Z, and
 
@@ -7,6 +7,10 @@ Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, 
 with the targets delta of the margins, usually 1; squared losses take ``square(a_i) / (4 u_i)`` off D. Absolute margins have
 duals of the own class too, ``tau_iy = a_iy``. Penalties that couple the classes, or fix their sum at zero, make
 ``w_k = scale (z_k - mean z) + common (mean z)``; offsets of sum zero need the same ``sum_i tau_ik`` for all k.
+
+With ``R = 1/2 |W|^2 + l1 norm`` (penalties/sparse.py) ascent is proximal: W is Z, shortened by a threshold, and
+``R* = 1/2 |W|^2``. It is at most as curved as 1/2 |Z|^2, in whose metric the rows move. Multiples t <= 1 of duals have
+``R*(t Z) <= t^2 R*(Z)``: rays bound from below as they do without a threshold.
 
 The block norm ``R = 1/2 (sum_k |w_k|^p)^(2/p)`` is a minimum over class scales beta (penalties/block_norm.py). For fixed
 beta the machine has the penalty ``sum_k |w_k|^2 / (2 beta_k)``, whose dual the native loop climbs: ``w_k = beta_k z_k``.
@@ -106,6 +110,8 @@ class RowsProof(Proof):
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
         if self._is_coupled:
             return self.problem.primal(*self.iterate())
+        if self.problem.penalty.threshold is not None:
+            return self.problem.penalty.value(self.loop.weights()) + float(self.loop.loss(self._n_threads))
         return self.penalty() + float(self.loop.loss(self._n_threads))
 
     def values(self, tol: float) -> tuple[float, float]:
@@ -216,7 +222,7 @@ def dual_ascent(
     if problem.penalty.class_scales is not None:
         loop = open_scaled_loop(problem, seed, n_threads)
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
-        averages = not problem.fit_intercept and cost_model.average_fits(problem)
+        averages = not problem.fit_intercept and problem.penalty.threshold is None and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
@@ -246,8 +252,11 @@ def climb_rows(
         moves.append(scales)
     intercept, proof.keeps_zeros = None, keeps_zeros
     if spread is not None:
+        means, square = spread
+        if problem.penalty.threshold is not None:  # columns are not centred: their rows are as long as they are
+            means, square = np.zeros_like(means), square + float(means @ means)
         size = proof.scale if scales is None else float(np.median(scales.scales))
-        intercept = FreeIntercept(loop, *spread, size)
+        intercept = FreeIntercept(loop, means, square, size)
         moves.append(intercept)
     if start is not None:
         loop.set_duals(*start.duals)
