@@ -28,6 +28,7 @@ Neither part is driven far below the other. (Lei, Dogan, Binder & Kloft 2015, Al
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,7 @@ class RowsProof(Proof):
         self._best_duals: SparseDuals | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
         self.keeps_zeros = False  # whether machines may have sparse class vectors
+        self.origin: Array | None = None  # of the loop's rows, where that is not the origin of X
         coupling = problem.penalty.coupling(problem.n_classes)
         self._is_coupled = coupling is not None
         self.scale = 1.0 if coupling is None else coupling.scale
@@ -148,6 +150,8 @@ class RowsProof(Proof):
         W, b = self.loop.weights(), self.loop.intercepts()
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
+        if self.origin is not None:
+            b = b - self.origin @ W
         return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
     def _sums_of_rows(self) -> Any:
@@ -221,12 +225,26 @@ def dual_ascent(
     """
     if problem.penalty.class_scales is not None:
         loop = open_scaled_loop(problem, seed, n_threads)
+    elif problem.penalty.threshold is not None:
+        return _proximal_ascent(problem, ledger, seed, max_iter=max_iter, n_threads=n_threads, start=start, gives_up=gives_up)
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
-        averages = not problem.fit_intercept and problem.penalty.threshold is None and cost_model.average_fits(problem)
+        averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
+
+
+def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
+    """The loop does not centre columns that are read through a threshold: dense rows are moved instead, sparse ones stay."""
+    if not problem.fit_intercept:
+        return climb_rows(problem, open_loop(problem, seed, n_threads=n_threads), None, ledger, n_threads=n_threads, **settings)
+    (means, square), nowhere = centre_and_spread(problem.X), np.zeros(problem.n_features)
+    if sparse.issparse(problem.X):
+        loop, origin, square = open_loop(problem, seed, n_threads=n_threads), None, square + float(means @ means)
+    else:
+        loop, origin = open_loop(replace(problem, X=problem.X - means), seed, n_threads=n_threads), means
+    return climb_rows(problem, loop, (nowhere, square), ledger, n_threads=n_threads, origin=origin, **settings)
 
 
 def climb_rows(
@@ -240,8 +258,12 @@ def climb_rows(
     start: Start | None = None,
     gives_up: Watch | None = None,
     keeps_zeros: bool = False,
+    origin: Array | None = None,
 ) -> Solution:
-    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them."""
+    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them.
+
+    The loop's rows may be those of the problem less an `origin`, where the intercept is free.
+    """
     scaling, scales, moves = problem.penalty.class_scales, None, list[Move]()
     if scaling is None:
         proof = RowsProof(problem, loop, n_threads)
@@ -250,18 +272,15 @@ def climb_rows(
         scales = ClassScales(loop, scaling, np.ones(problem.n_classes) if warm is None else warm)
         proof = BlockNormProof(problem, loop, n_threads, scales)
         moves.append(scales)
-    intercept, proof.keeps_zeros = None, keeps_zeros
+    intercept, proof.keeps_zeros, proof.origin = None, keeps_zeros, origin
     if spread is not None:
-        means, square = spread
-        if problem.penalty.threshold is not None:  # columns are not centred: their rows are as long as they are
-            means, square = np.zeros_like(means), square + float(means @ means)
         size = proof.scale if scales is None else float(np.median(scales.scales))
-        intercept = FreeIntercept(loop, means, square, size)
+        intercept = FreeIntercept(loop, *spread, size)
         moves.append(intercept)
     if start is not None:
         loop.set_duals(*start.duals)
         if intercept is not None:
-            intercept.place(start.b)
+            intercept.place(start.b if origin is None else start.b + origin @ loop.weights())
     ledger.at_hand = proof.at_hand
     rhythm = proof.plain if intercept is None else proof.with_intercept
     driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
