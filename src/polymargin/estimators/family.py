@@ -142,6 +142,8 @@ def _product(loss: str, penalty: str) -> Product:
     refused = SOLVED_BY_ASCENT_ONLY if loss == "top_k" else ""
     if penalty in REGULARIZERS:
         return Product(loss, penalty, "machine without angles, descent by convex models", refused, "stationary")
+    if penalty in ("elastic_net", "group") and not LOSS_KINDS[loss].make().sums_to_zero:
+        return Product(loss, penalty, "proximal dual ascent", refused)
     if penalty in ("l2", "coupled") or (penalty == "lp" and not LOSS_KINDS[loss].make().sums_to_zero):
         return Product(loss, penalty, "dual ascent")
     if penalty == "pairwise" and loss == "weston_watkins":

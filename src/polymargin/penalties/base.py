@@ -18,6 +18,7 @@ from polymargin.penalties.capabilities import (
     Kink,
     PairPowers,
     Ray,
+    Threshold,
 )
 from polymargin.penalties.pairs.blurred import Blurred
 
@@ -105,6 +106,11 @@ class Penalty(abc.ABC):
 
     def coupling(self, n_classes: int) -> Coupling | None:
         """The Hessian of a quadratic R between the classes, for label problems; None if R is no such function."""
+        return None
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """What shortens Z to W, if R is ``1/2 |W|^2`` and such a norm."""
         return None
 
     @property

@@ -32,6 +32,13 @@ class Coupling(NamedTuple):
     across: float
 
 
+class Threshold(NamedTuple):
+    """``R = 1/2 |W|^2 + l1 norm``: W is Z shortened by l1, each entry, or the classes of a feature as one vector."""
+
+    l1: float
+    by_features: bool
+
+
 class HessianModel(Protocol):
     """R near W for Newton's method: a graph on the classes with weights Q and stretches K (`pairwise.py`), and a ridge."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polymargin.penalties.base import Array, Penalty
+from polymargin.penalties.capabilities import Threshold
 
 _HALVINGS = 60
 
@@ -70,6 +71,10 @@ class ElasticNet(Penalty):
         return np.eye(W.shape[1])
 
     @property
+    def threshold(self) -> Threshold:
+        return Threshold(self.l1, by_features=False)
+
+    @property
     def kink(self) -> EntryKink:
         return EntryKink(self.l1)
 
@@ -108,6 +113,10 @@ class GroupNorm(Penalty):
 
     def class_metric(self, W: Array) -> Array:
         return np.eye(W.shape[1])
+
+    @property
+    def threshold(self) -> Threshold:
+        return Threshold(self.l1, by_features=True)
 
     @property
     def kink(self) -> FeatureKink:

@@ -4,6 +4,7 @@
                                             free duals if those are few (if both, the cheaper one first), or ascent to the
                                             end: as these know the loss
     a coupling of the classes               the same, without Newton steps
+    R with a norm that makes zeros          proximal dual ascent; Newton's method on the unknowns where it crawls
     a smooth loss, any R with a model       Newton's method
     the pairwise hinge, any R with a model  dual ascent with weights of pairs if R is made of powers of distances; then, or
                                             at once for small exact fits, interior points
@@ -62,6 +63,8 @@ def solve_convex(
     quadratic = penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None
     if quadratic and loss.row_problem is not None:
         return _quadratic(problem, ledger, settings, start)
+    if penalty.threshold is not None and loss.row_problem is not None and loss.domain is not None and loss.domain.has_plain_faces:
+        return _with_threshold(problem, ledger, settings, start)
     if penalty.class_scales is not None and loss.row_problem is not None:
         return _with_class_scales(problem, ledger, settings, start)
     if start is not None and not start.W.size:  # it has duals only, and these methods start from class vectors
@@ -116,6 +119,15 @@ def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Star
     if ledger.done or left <= 0 or solution.certificate.status == "interrupted":
         return solution
     return _gone_on(ledger, left, solution, partial(ascend, gives_up=Pace(problem, ledger, max_iter).gives_up))
+
+
+def _with_threshold(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
+    max_iter, seed, n_threads = settings
+    ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads)
+    ledger.stage("proximal dual ascent", "the penalty is 1/2 |W|^2 and a norm: class vectors are read through a threshold")
+    solution = ascend(max_iter=max_iter, start=start, gives_up=Pace(problem, ledger, max_iter).gives_up)
+    left = max_iter - solution.certificate.n_iter
+    return solution if ledger.done or left <= 0 else _finish_with_newton(problem, ledger, left, solution, ascend)
 
 
 def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:

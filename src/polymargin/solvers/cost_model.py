@@ -103,7 +103,7 @@ def flops_of_interior_point(problem: Problem) -> float:
 
 def has_interior_point(problem: Problem) -> bool:
     """Whether the loss has slacks for it, and it fits."""
-    return bool(problem.loss.interior_block) and interior_points_fit(problem)
+    return bool(problem.loss.interior_block) and problem.penalty.threshold is None and interior_points_fit(problem)
 
 
 def epochs_before_interior_points(problem: Problem, solves: int = 1) -> int:
@@ -171,6 +171,8 @@ def price_of_newton(problem: Problem, duals: SparseDuals) -> float:
     """About how many flops the method of multipliers takes from these duals; infinite if too many of them are free."""
     n, c, r = problem.n_rows, problem.n_classes, min(problem.n_rows, problem.n_features)
     free = np.count_nonzero(duals.values < (1.0 - 1e-9) * problem.cost[duals.rows])
+    if problem.penalty.threshold is not None:  # it knows no kinks
+        return np.inf
     if not problem.loss.has_plain_faces or free > _FREE_AT_FIRST * MOST_FREE_DUALS or n * c > LARGEST_ARRAY:
         return np.inf
     return float(_MULTIPLIER_STEPS * (free**3 / 3.0 + 8.0 * n * r * c))

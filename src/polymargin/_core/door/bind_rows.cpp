@@ -117,7 +117,17 @@ void bind_rows(nb::module_& m) {
                  if (self.state().has_duals()) throw std::logic_error("couple comes before set_duals and ascend");
                  if (!(scale > 0.0) || !(common >= 0.0)) throw std::invalid_argument("scale must be positive, common at least 0");
                  self.state().couple({scale, common, fixes_offsets});
-             }, "scale"_a, "common"_a, "fixes_offsets"_a);
+             }, "scale"_a, "common"_a, "fixes_offsets"_a)
+        .def("shrink",
+             [](RowAscent& self, double l1, bool by_features) {
+                 const MachineMetric& metric = self.state().metric;
+                 if (metric.coupled || metric.has_scales() || metric.has_matrix()) {
+                     throw std::logic_error("no threshold: the loop has another metric than the identity");
+                 }
+                 if (self.state().has_duals()) throw std::logic_error("shrink comes before set_duals and ascend");
+                 if (!(l1 >= 0.0) || !std::isfinite(l1)) throw std::invalid_argument("l1 must be finite and at least 0");
+                 self.state().shrink({by_features ? Shrinkage::features : Shrinkage::entries, l1});
+             }, "l1"_a, "by_features"_a);
 
     m.def("row_loop", &open, "domain"_a, "metric"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "n_classes"_a,
           "waiting"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), "together"_a = 1,

@@ -50,6 +50,7 @@ public:
         next_average_ = infinity;
         for (std::int64_t k = 0; progress().visits < stop; ++k) {
             epoch(stop - progress().visits, team, poll);
+            if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
             if constexpr (has_faces) try_face_step(tol, poll);
@@ -107,6 +108,7 @@ private:
 
     void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
+        if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
         if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return;
         // as much work as the epochs since the last face step, so that it can at worst double the cost; less if few epochs are left
         const double left = std::clamp(std::log10(estimate / (tol * scale)), 0.0, 1.0);

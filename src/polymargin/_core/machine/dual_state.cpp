@@ -28,6 +28,11 @@ void DualState::couple(const Coupling& coupling) {
     set_curvatures();
 }
 
+void DualState::shrink(const Shrinkage& shrinkage) {
+    metric.shrinkage = shrinkage;
+    weights.start_shrinking();
+}
+
 void DualState::set_curvatures() {
     coupled_q.resize(metric.coupled ? n_rows() : 0);
     for (Size i = 0; i < n_rows(); ++i) {
@@ -188,6 +193,7 @@ std::vector<double> DualState::flows() const {
 ScaledDuals DualState::scaled(const double* factors, const Poll& poll) const {
     const Size c = n_classes();
     Weights machine(rows, intercept, metric);
+    machine.read_later();
     ScaledDuals out{1.0, 0.0, 0.0, 0.0, {}};
     std::vector<double> a(c), steps(c + 1);
     std::vector<Index> classes;
@@ -203,6 +209,7 @@ ScaledDuals DualState::scaled(const double* factors, const Poll& poll) const {
         out.sum += linear_part(row);
         if (squared()) out.squares += rules.square(row) / (2.0 * cost[i]);
     }
+    machine.read_again();
     if (metric.has_scales()) out.norms = machine.squared_norms();
     out.squared_norm = machine.squared_norm();
     return out;

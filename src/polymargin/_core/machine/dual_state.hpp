@@ -76,6 +76,7 @@ struct DualState {
 
     void start_intercept(const double* means, double inverse_rho);
     void couple(const Coupling& coupling);  // before any dual is set
+    void shrink(const Shrinkage& shrinkage);  // before any dual is set
     bool has_duals() const;
 
     // 1/2 |W - W0|^2 instead of 1/2 |W|^2; `the_constant` makes the dual that of the whole objective. Before any dual is set.

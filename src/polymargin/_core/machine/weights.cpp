@@ -23,11 +23,11 @@ void MachineMetric::apply(const double* v, Size c, double* out) const {
 
 Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetric& metric)
     : rows_(rows), intercept_(intercept), metric_(metric), c_(rows.n_classes() - (metric.coupled ? 1 : 0)),
-      V_(rows.weights_size()), sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(c_, 0.0),
+      V_(rows.weights_size()), W_(metric.shrinkage.on() ? rows.weights_size() : 0), sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(c_, 0.0),
       room_(rows.n_classes()) {}
 
 void Weights::all_scores(Size i, double* out) const {
-    rows_.all_scores(V_.data(), i, out);
+    rows_.all_scores(read(), i, out);
     if (metric_.has_matrix()) {
         std::vector<double> inner(out, out + sums_.size());
         return all_metric_scores(i, inner.data(), out);
@@ -80,7 +80,7 @@ void Weights::scores(Size i, const Index* classes, Size count, double* out, doub
         rows_.all_scores(V_.data(), i, every);
         return metric_scores(i, classes, count, every, out);
     }
-    rows_.scores(V_.data(), i, classes, count, out, every);
+    rows_.scores(read(), i, classes, count, out, every);
     if (metric_.has_scales()) {
         for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
         return;
@@ -91,7 +91,7 @@ void Weights::scores(Size i, const Index* classes, Size count, double* out, doub
 
 std::vector<WeightPart> Weights::parts(Size count) const {
     std::vector<WeightPart> out;
-    const bool whole = count < 2 || metric_.coupled || (rows_.is_sparse() && !rows_.columns_ascend());
+    const bool whole = count < 2 || metric_.coupled || metric_.shrinkage.on() || (rows_.is_sparse() && !rows_.columns_ascend());
     if (whole) return out;
     const std::vector<Index> cuts = rows_.is_sparse() ? rows_.cuts(count) : std::vector<Index>(count + 1, 0);
     for (Size k = 0; k < count; ++k) out.push_back({k, count, cuts[k], cuts[k + 1]});
@@ -111,8 +111,18 @@ void Weights::add_part(const WeightPart& part, Size i, const Index* classes, con
     rows_.add(V_.data(), i, room.joined.data(), room.joined_values.data(), m, room.every.data());
 }
 
+void Weights::start_shrinking() {
+    W_ = Buffer(rows_.weights_size());
+}
+
+void Weights::read_again() {
+    reads_later_ = false;
+    if (metric_.shrinkage.on()) read_all(metric_.shrinkage, rows_, V_.data(), W_.data());
+}
+
 void Weights::clear() {
     V_.clear();
+    W_.clear();
     sums_.assign(sums_.size(), 0.0);
     means_.assign(means_.size(), 0.0);
     centre_.assign(centre_.size(), 0.0);
@@ -130,6 +140,7 @@ void Weights::set_base(const double* W0) {
 
 void Weights::multiply(double t) {
     for (Size k = 0; k < V_.size(); ++k) V_[k] *= t;
+    read_again();
     for (Size k = 0; k < sums_.size(); ++k) {
         sums_[k] *= t;
         means_[k] *= t;
@@ -138,6 +149,7 @@ void Weights::multiply(double t) {
 
 void Weights::add(double t, const Weights& direction) {
     for (Size k = 0; k < V_.size(); ++k) V_[k] += t * direction.V_[k];
+    read_again();
     for (Size k = 0; k < sums_.size(); ++k) {
         sums_[k] += t * direction.sums_[k];
         means_[k] += t * direction.means_[k];
@@ -164,7 +176,8 @@ double Weights::squared_norm() const {
         for (Size k = 0; k < norms.size(); ++k) sum += metric_.scales[k] * norms[k];
         return sum;
     }
-    for (Size k = 0; k < V_.size(); ++k) sum += V_[k] * V_[k];
+    const double* w = read();
+    for (Size k = 0; k < V_.size(); ++k) sum += w[k] * w[k];
     for (Size k = 0; k < sums_.size(); ++k) sum += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
     return sum;
 }

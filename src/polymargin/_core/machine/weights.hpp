@@ -35,6 +35,9 @@
 // Offsets that add up to zero see s_k - mean s instead of s_k. Then the mean part is not centred (mean v instead of mean z, x_i
 // instead of x_i - m): what it adds to all offsets would depend on the origin of X.
 //
+// With a threshold (shrinkage.hpp) the machine is W = dR*(V), kept beside V: a step writes both where it moves, and scores read W. Its
+// columns are not centred: m = 0.
+//
 // A shifted machine, 1/2 |W - W0|^2 instead of 1/2 |W|^2, starts its vectors at the base W0 instead of 0; the rest is the same.
 #pragma once
 
@@ -43,6 +46,7 @@
 
 #include "rows/buffer.hpp"
 #include "rows/rows.hpp"
+#include "shrinkage.hpp"
 
 namespace polymargin {
 
@@ -79,6 +83,7 @@ struct MachineMetric {
     std::vector<double> P;       // (c, c)
     bool coupled;
     Coupling coupling;
+    Shrinkage shrinkage;  // with the identity only
 
     bool fixes_offsets() const { return coupled && coupling.fixes_offsets; }
 
@@ -124,6 +129,9 @@ public:
 
     Size n_classes() const { return c_; }
     void clear();
+    void start_shrinking();                          // the metric has got a threshold; before any step
+    void read_later() { reads_later_ = true; }       // steps write V alone, until
+    void read_again();                               // W is made of all of V
     void set_base(const double* W0);                 // v = W0 (d, c), s as it is; the intercept, if any, has been started
     void multiply(double t);                         // v <- t v
     void add(double t, const Weights& direction);    // self += t * direction; the centre stands still
@@ -175,6 +183,9 @@ public:
     void add(Size i, const Index* classes, const double* steps, Size count) {
         if (metric_.coupled) return add_with_sum(i, classes, steps, count);
         add_columns(i, classes, steps, count);
+        if (metric_.shrinkage.on() && !reads_later_) {
+            read_moved(metric_.shrinkage, rows_, i, classes, count, V_.data(), W_.data(), squares_);
+        }
     }
 
     // The same in parts, which threads add at the same time: of the classes, of sparse rows of the columns. Every number gets its
@@ -208,12 +219,15 @@ private:
     void coupled_weights(Size feature, double* out) const;
     double coupled_intercept(Size k) const;
 
+    // what scores are made of
+    const double* read() const { return metric_.shrinkage.on() ? W_.data() : V_.data(); }
+
     void coupled_scores(Size i, const Index* classes, Size count, double* out, RowRoom& room) const;
     void add_with_sum(Size i, const Index* classes, const double* steps, Size count);
 
     // z_k without scales: v_k, centred if there is an intercept
     double centred_weight(Size feature, Size k) const {
-        const double v = V_[rows_.weight_position(feature, k)];
+        const double v = read()[rows_.weight_position(feature, k)];
         return intercept_.on ? v - sums_[k] * intercept_.mean[feature] : v;
     }
 
@@ -250,7 +264,9 @@ private:
     const Intercept& intercept_;
     const MachineMetric& metric_;
     Size c_;
-    Buffer V_;
+    Buffer V_, W_;  // W with a threshold only
+    bool reads_later_ = false;
+    std::vector<double> squares_;
     std::vector<double> sums_, means_, centre_;
     RowRoom room_;
 };

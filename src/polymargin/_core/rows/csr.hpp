@@ -45,6 +45,9 @@ public:
         prefetch_range(data_ + begin, count * sizeof(T));
     }
 
+    const Index* columns(Size i) const { return indices_ + indptr_[i]; }
+    Size n_stored(Size i) const { return static_cast<Size>(indptr_[i + 1] - indptr_[i]); }
+
     // The row in d doubles.
     void copy(Size i, double* out) const {
         for (Size j = 0; j < d_; ++j) out[j] = 0.0;

@@ -89,6 +89,12 @@ void Rows::add_between(double* V, Size i, Index first, Index last, const Index* 
     of_sparse(stored_, [&](const auto& rows) { rows.add(V, i, first, last, classes, steps, count, every); });
 }
 
+Columns Rows::columns(Size i) const {
+    Columns out{};
+    of_sparse(stored_, [&](const auto& rows) { out = {rows.columns(i), rows.n_stored(i)}; });
+    return out;
+}
+
 bool Rows::columns_ascend() const {
     bool ascend = true;
     of_sparse(stored_, [&](const auto& rows) { ascend = rows.columns_ascend(); });

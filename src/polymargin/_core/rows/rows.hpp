@@ -16,6 +16,12 @@
 
 namespace polymargin {
 
+// The columns of a sparse row.
+struct Columns {
+    const Index* first;
+    Size count;
+};
+
 class Rows {
 public:
     template <class Stored>
@@ -56,6 +62,7 @@ public:
     void add_between(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count,
                      double* every) const;
     bool columns_ascend() const;
+    Columns columns(Size i) const;
     std::vector<Index> cuts(Size count) const;
 
     // dense rows only

@@ -83,8 +83,9 @@ class MarginSVC(ApartClassifier):
     Notes
     -----
     A parameter that neither the loss nor the penalty has is refused, not ignored. Dual ascent solves every loss with "l2"
-    and "coupled", and those without a constraint with "lp"; Newton's method with multipliers solves all other products, and
-    ends what ascent does not. It is made for moderate numbers of features times classes.
+    and "coupled", and those without a constraint with "lp", "elastic_net" and "group"; Newton's method with multipliers
+    solves all other products, small ones of the last two, and ends what ascent does not. It is made for moderate numbers of
+    features times classes.
 
     References
     ----------
@@ -232,8 +233,8 @@ class MarginSVC(ApartClassifier):
         return super()._representative(b) if shifts else b
 
     def _identity(self) -> tuple[Any, ...]:
-        """What another fit must have in common to start from this one's duals."""
-        return self.loss, self.penalty, self.squared, *self._given().values()
+        """What another fit must have in common to start from this one's duals: `l1` moves no bound of theirs."""
+        return self.loss, self.penalty, self.squared, *(self._given() | {"l1": None}).values()
 
     def _start_from(self, last: Any, problem: Problem) -> Any:
         start = super()._start_from(last, problem)

@@ -44,11 +44,15 @@ def _is_relative(problem: Problem) -> bool:
 def open_loop(
     problem: Problem, seed: int, plain: bool = False, n_threads: int = 1, averages: bool = False
 ) -> native.RowLoop:
-    """The native loop for this problem's storage and loss, for the penalty 1/2 |W|^2 or one that couples the classes.
+    """The native loop for this problem's storage and loss: for 1/2 |W|^2, alone or with a threshold, or a coupling of the classes.
 
-    If it `averages`, it ends with the average of an epoch beside its own machine. A coupling has none.
+    If it `averages`, it ends with the average of an epoch beside its own machine. Thresholds and couplings have none.
     """
     name, penalty, c = domain_of(problem, plain), problem.penalty, problem.n_classes
+    if penalty.threshold is not None and not plain and not problem.loss.sums_to_zero:
+        loop = native_loop(name, "identity", problem.X, problem, seed, n_threads=n_threads)
+        loop.shrink(*penalty.threshold)
+        return loop
     if penalty.identity_hessian and not problem.loss.sums_to_zero:
         return native_loop(name, "identity", problem.X, problem, seed, n_threads=n_threads, averages=averages)
     coupling = penalty.coupling(c)

@@ -1,4 +1,4 @@
-"""Dual ascent over rows: machines with ``R = 1/2 |W|^2``, or with a block norm, which is the same with class scales.
+"""Dual ascent over rows: machines with ``R = 1/2 |W|^2``, alone or with a norm that makes zeros, or with a block norm.
 
 Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, ``tau_il = -a_il``. Plainly W is Z, and
 
@@ -7,6 +7,10 @@ Off-class duals ``a_il >= 0`` make ``Z = X' tau`` with ``tau_iy = sum_l a_il``, 
 with the targets delta of the margins, usually 1; squared losses take ``square(a_i) / (4 u_i)`` off D. Absolute margins have
 duals of the own class too, ``tau_iy = a_iy``. Penalties that couple the classes, or fix their sum at zero, make
 ``w_k = scale (z_k - mean z) + common (mean z)``; offsets of sum zero need the same ``sum_i tau_ik`` for all k.
+
+With ``R = 1/2 |W|^2 + l1 norm`` (penalties/sparse.py) ascent is proximal: W is Z, shortened by a threshold, and
+``R* = 1/2 |W|^2``. It is at most as curved as 1/2 |Z|^2, in whose metric the rows move. Multiples t <= 1 of duals have
+``R*(t Z) <= t^2 R*(Z)``: rays bound from below as they do without a threshold.
 
 The block norm ``R = 1/2 (sum_k |w_k|^p)^(2/p)`` is a minimum over class scales beta (penalties/block_norm.py). For fixed
 beta the machine has the penalty ``sum_k |w_k|^2 / (2 beta_k)``, whose dual the native loop climbs: ``w_k = beta_k z_k``.
@@ -24,6 +28,7 @@ Neither part is driven far below the other. (Lei, Dogan, Binder & Kloft 2015, Al
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,6 +77,7 @@ class RowsProof(Proof):
         self._best_duals: SparseDuals | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
         self.keeps_zeros = False  # whether machines may have sparse class vectors
+        self.origin: Array | None = None  # of the loop's rows, where that is not the origin of X
         coupling = problem.penalty.coupling(problem.n_classes)
         self._is_coupled = coupling is not None
         self.scale = 1.0 if coupling is None else coupling.scale
@@ -108,6 +114,8 @@ class RowsProof(Proof):
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
         if self._is_coupled:
             return self.problem.primal(*self.iterate())
+        if self.problem.penalty.threshold is not None:
+            return self.problem.penalty.value(self.loop.weights()) + float(self.loop.loss(self._n_threads))
         return self.penalty() + float(self.loop.loss(self._n_threads))
 
     def values(self, tol: float) -> tuple[float, float]:
@@ -158,6 +166,8 @@ class RowsProof(Proof):
         W, b = self.loop.weights(), self.loop.intercepts()
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
+        if self.origin is not None:
+            b = b - self.origin @ W
         return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
     def _sums_of_rows(self) -> Any:
@@ -231,6 +241,8 @@ def dual_ascent(
     """
     if problem.penalty.class_scales is not None:
         loop = open_scaled_loop(problem, seed, n_threads)
+    elif problem.penalty.threshold is not None:
+        return _proximal_ascent(problem, ledger, seed, max_iter=max_iter, n_threads=n_threads, start=start, gives_up=gives_up)
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
         averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
@@ -239,6 +251,18 @@ def dual_ascent(
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
+
+
+def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
+    """The loop does not centre columns that are read through a threshold: dense rows are moved instead, sparse ones stay."""
+    if not problem.fit_intercept:
+        return climb_rows(problem, open_loop(problem, seed, n_threads=n_threads), None, ledger, n_threads=n_threads, **settings)
+    (means, square), nowhere = centre_and_spread(problem.X), np.zeros(problem.n_features)
+    if sparse.issparse(problem.X):
+        loop, origin, square = open_loop(problem, seed, n_threads=n_threads), None, square + float(means @ means)
+    else:
+        loop, origin = open_loop(replace(problem, X=problem.X - means), seed, n_threads=n_threads), means
+    return climb_rows(problem, loop, (nowhere, square), ledger, n_threads=n_threads, origin=origin, **settings)
 
 
 def climb_rows(
@@ -252,8 +276,12 @@ def climb_rows(
     start: Start | None = None,
     gives_up: Watch | None = None,
     keeps_zeros: bool = False,
+    origin: Array | None = None,
 ) -> Solution:
-    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them."""
+    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them.
+
+    The loop's rows may be those of the problem less an `origin`, where the intercept is free.
+    """
     scaling, scales, moves = problem.penalty.class_scales, None, list[Move]()
     if scaling is None:
         proof = RowsProof(problem, loop, n_threads)
@@ -262,7 +290,7 @@ def climb_rows(
         scales = ClassScales(loop, scaling, np.ones(problem.n_classes) if warm is None else warm)
         proof = BlockNormProof(problem, loop, n_threads, scales)
         moves.append(scales)
-    intercept, proof.keeps_zeros = None, keeps_zeros
+    intercept, proof.keeps_zeros, proof.origin = None, keeps_zeros, origin
     if spread is not None:
         size = proof.scale if scales is None else float(np.median(scales.scales))
         intercept = FreeIntercept(loop, *spread, size)
@@ -270,7 +298,7 @@ def climb_rows(
     if start is not None:
         loop.set_duals(*start.duals)
         if intercept is not None:
-            intercept.place(start.b)
+            intercept.place(start.b if origin is None else start.b + origin @ loop.weights())
     ledger.at_hand = proof.at_hand
     rhythm = proof.plain if intercept is None else proof.with_intercept
     driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)

@@ -50,18 +50,23 @@ public:
         const double highest = loss_after(row, metric.q, before, nullptr);  // without duals
         std::fill_n(row.next, row.count, 0.0);
         if (!(highest > 0.0)) return;
-        double low = 0.0, low_slope = highest, high = 2.0 * cost * highest, high_slope = -highest;
-        double level = highest / (metric.q * (1.0 + 1.0 / k_) + 0.5 / cost);
+        // from the gauge of the duals as they are, with the largest bend there can be; then secants through the last two levels,
+        // which end on a straight piece
+        double low = 0.0, high = 2.0 * cost * highest, bend = metric.q * (1.0 + 1.0 / k_) + 0.5 / cost;
+        const double now = std::sqrt(square(row.at(row.a)));
+        double level = now > low && now < high ? now : highest / bend, last_level = 0.0, last_slope = 0.0;
         for (int step = 0; step < 100; ++step) {
             row.cost = level;
             domain_.solve(row, metric);
             const double slope = loss_after(row, metric.q, before, row.next) - 0.5 * level / cost;
             if (std::fabs(slope) <= 1e-14 * highest) break;
             (slope > 0.0 ? low : high) = level;
-            (slope > 0.0 ? low_slope : high_slope) = slope;
-            const double secant = low + (high - low) * (low_slope / (low_slope - high_slope)), middle = 0.5 * (low + high);
-            const double next = step % 4 == 3 ? middle : secant;  // an end that stays would slow secants down
-            if (!(next > low && next < high) || next == level) break;
+            if (step > 0 && (last_slope - slope) * (level - last_level) > 0.0) bend = (last_slope - slope) / (level - last_level);
+            last_level = level;
+            last_slope = slope;
+            double next = level + slope / bend;
+            if (!(next > low && next < high)) next = 0.5 * (low + high);
+            if (!(next > low && next < high)) break;
             level = next;
         }
         row.cost = cost;
