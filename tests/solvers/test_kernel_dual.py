@@ -254,3 +254,20 @@ def _no_large_array(empty):
         return empty(shape, *args, **kwargs)
 
     return checked
+
+
+def test_a_few_duals_at_their_bounds_do_not_hold_back_the_bound(monkeypatch):
+    X, y = blobs(3, n=200, c=6)
+    cost = np.full(len(y), 0.5)
+    machine = CrammerSingerSVC(kernel="rbf", gamma=0.3)
+    problem = machine._problem(X, y.astype(np.int32), cost, 6)
+    mapping = KernelMap("rbf", gamma=0.3)
+    mapping.gamma_ = 0.3
+    state = kernel_dual._State(problem, mapping, 0, None)
+    state.ascend(state.first_rows(), 1e-2, 10**6)
+    state.refresh()
+    bound = state.bound()
+    monkeypatch.setattr(kernel_dual, "reduced_to_balance", kernel_dual.balancing_factors)
+    stretched = state.bound()
+    assert stretched < bound < state.primal
+    assert state.primal - bound < 0.7 * (state.primal - stretched)

@@ -28,7 +28,7 @@ from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
 from polymargin.solvers.ascent.loops import domain_of, targets_of
-from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, signed
+from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, reduced_to_balance, signed
 from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
 
@@ -190,13 +190,23 @@ class _State:
             return self._linear(self.a, self.y) - 0.5 * squared_norm
         support = self._support()
         y = self.y[support]
-        balanced = self.a[support] * balancing_factors(flows_of(self.a, self.y))[y]
-        room = native.kernel_room(self.name, balanced, self.cost[support], self.parameters)
+        flows = flows_of(self.a, self.y)
+        balanced, room = self._times(balancing_factors(flows), support)
         if room == 0.0:  # a cone: no multiple of these duals lies in it
             balanced, room = self.domain.repaired(balanced, y, self.cost[support]), 1.0
+        elif room < 1.0:  # a few duals hold back all others; the norms hardly differ
+            reduced, wider = self._times(reduced_to_balance(flows), support)
+            rays = [Ray(self._linear(a, y), 0.5 * squared_norm, t) for a, t in ((balanced, room), (reduced, wider))]
+            if rays[1].value > rays[0].value:
+                balanced, room = reduced, wider
         change = signed(balanced, y) - self._signed(support)
         squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
         return Ray(self._linear(balanced, y), 0.5 * squared_norm, room).value
+
+    def _times(self, factors: Array, support: Rows) -> tuple[Array, float]:
+        """The duals of these rows times factors of their pairs of classes, and the largest multiple that is feasible."""
+        a = self.a[support] * factors[self.y[support]]
+        return a, float(native.kernel_room(self.name, a, self.cost[support], self.parameters))
 
     def _linear(self, a: Array, y: NDArray[np.int32]) -> float:
         """``sum_il a_il delta_yl``."""
