@@ -225,7 +225,9 @@ def timed_with_zeros(name: str, tol: float, quick: bool) -> dict[str, dict[str, 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", choices=("accuracy", "speed", "zeros"), default="accuracy")
-    parser.add_argument("--data", nargs="+", metavar="NAME", help=f"accuracy: {', '.join(NAMES)}; speed, zeros: {', '.join(TIMED)}")
+    parser.add_argument(
+        "--data", nargs="+", metavar="NAME", help=f"accuracy: {', '.join(NAMES)}; speed, zeros: {', '.join(TIMED)}"
+    )
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=1, help="of the times")
     parser.add_argument("--tol", type=float, default=1e-2, help="of the fits with zeros")

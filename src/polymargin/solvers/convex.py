@@ -63,7 +63,8 @@ def solve_convex(
     quadratic = penalty.identity_hessian or penalty.coupling(problem.n_classes) is not None
     if quadratic and loss.row_problem is not None:
         return _quadratic(problem, ledger, settings, start)
-    if penalty.threshold is not None and loss.row_problem is not None and loss.domain is not None and loss.domain.has_plain_faces:
+    has_faces = loss.domain is not None and loss.domain.has_plain_faces
+    if penalty.threshold is not None and loss.row_problem is not None and has_faces:
         return _with_threshold(problem, ledger, settings, start)
     if penalty.class_scales is not None and loss.row_problem is not None:
         return _with_class_scales(problem, ledger, settings, start)
@@ -75,7 +76,7 @@ def solve_convex(
             return primal_newton(problem, ledger, max_iter=max_iter, start=start)
         if penalty.has_model and not penalty.fixes_sum and _moves_with_pairs(loss):
             return _pairwise(problem, ledger, settings, start)
-    if loss.domain is not None and loss.domain.has_plain_faces and takes_part(penalty):
+    if has_faces and takes_part(penalty):
         ledger.stage("Newton's method on the unknowns", "it takes any loss of margins with any penalty that has a model")
         return general_newton(problem, ledger, max_iter, start)
     raise TypeError(

@@ -44,7 +44,7 @@ def _is_relative(problem: Problem) -> bool:
 def open_loop(
     problem: Problem, seed: int, plain: bool = False, n_threads: int = 1, averages: bool = False
 ) -> native.RowLoop:
-    """The native loop for this problem's storage and loss: for 1/2 |W|^2, alone or with a threshold, or a coupling of the classes.
+    """The native loop for this problem's storage and loss: for 1/2 |W|^2, with a threshold or without, or a coupling.
 
     If it `averages`, it ends with the average of an epoch beside its own machine. Thresholds and couplings have none.
     """

@@ -239,24 +239,25 @@ def dual_ascent(
     `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals. With
     `keeps_zeros` a fit that ends here may have a CSR matrix as its class vectors.
     """
+    settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     if problem.penalty.class_scales is not None:
         loop = open_scaled_loop(problem, seed, n_threads)
     elif problem.penalty.threshold is not None:
-        return _proximal_ascent(problem, ledger, seed, max_iter=max_iter, n_threads=n_threads, start=start, gives_up=gives_up)
+        return _proximal_ascent(problem, ledger, seed, **settings)
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
         averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
     if start is not None and start.rescaled and cost_model.multiples_pay(problem):
         start = start._replace(duals=best_of_two_multiples(problem, start.duals))
     spread = centre_and_spread(problem.X) if problem.fit_intercept else None
-    settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
 
 
 def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
     """The loop does not centre columns that are read through a threshold: dense rows are moved instead, sparse ones stay."""
     if not problem.fit_intercept:
-        return climb_rows(problem, open_loop(problem, seed, n_threads=n_threads), None, ledger, n_threads=n_threads, **settings)
+        loop = open_loop(problem, seed, n_threads=n_threads)
+        return climb_rows(problem, loop, None, ledger, n_threads=n_threads, **settings)
     (means, square), nowhere = centre_and_spread(problem.X), np.zeros(problem.n_features)
     if sparse.issparse(problem.X):
         loop, origin, square = open_loop(problem, seed, n_threads=n_threads), None, square + float(means @ means)
