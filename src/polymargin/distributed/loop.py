@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 EPOCHS = 2  # of a climb beside the others, which costs a round of messages
 EPOCHS_OF_TURNS = 1  # of a visit in turn: rows are read for it, but their neighbours on disk are not waited for
-_PROMISED = 0.7  # of a tolerance, before a slice ends early
+_PROMISED, _KNOWN = 0.7, 0.98  # of a tolerance, before a slice ends early: by an estimate, and by the gap itself
 _ON_THE_WAY = (0.25, 0.5, 1.0)  # from the best machine to that of the duals
 
 
@@ -71,7 +71,8 @@ class PartsLoop:
             self.parts.settle()
             if self.watch is not None:
                 self.watch(self.rounds, self.estimate / max(abs(self.dual + self.estimate), 1e-300))
-            if self.estimate <= _PROMISED * tol * abs(self.dual + self.estimate):
+            share = _KNOWN if self._is_plain else _PROMISED
+            if self.estimate <= share * tol * abs(self.dual + self.estimate):
                 return
 
     def _round(self) -> None:
