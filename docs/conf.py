@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "capture_repr": (),  # what is printed and drawn is shown, not what a last line returns
     "image_scrapers": ("matplotlib",),
+    "default_thumb_file": str(DOCS / "images" / "mark.png"),  # of examples without a picture
     "matplotlib_animations": False,
 }
 warnings.filterwarnings("error", module=r"polymargin")  # a warning in an example is an error of the site

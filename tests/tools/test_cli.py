@@ -14,6 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from polymargin.cli import COMMANDS, compare, main
 from polymargin.cli.compare import _command
 from polymargin.comparison import candidates_for
 from polymargin.comparison.evaluation import search
+from polymargin.comparison.report import held_out
 from polymargin.metrics import brier_score, expected_calibration_error
 from polymargin.tables import make_preprocessor, read_table
 
@@ -711,3 +713,14 @@ def test_blocks_are_written_and_trained_on(work, capsys):
     assert machine.objective_ <= CrammerSingerSVC(tol=1e-6).fit(X, y).objective_ * (1 + 1e-3)
     assert main(["convert", "parts", "rows.blocks", "--to", "blocks"]) != 0  # it is there already
     assert "a folder of their own" in capsys.readouterr().err
+
+
+def test_the_report_of_a_table_names_its_columns(work):
+    lines = (work / "iris.csv").read_text().splitlines()
+    colours = ["colour", *(("red", "blue", "green")[k % 3] for k in range(150))]
+    (work / "mixed.csv").write_text("\n".join(f"{line},{colour}" for colour, line in zip(colours, lines, strict=True)))
+    table = read_table("mixed.csv", target="species")
+    model = make_pipeline(make_preprocessor(table), CrammerSingerSVC()).fit(table.X, table.y)
+    said = held_out._values(SimpleNamespace(X_test=table.X, model=model), 0)
+    assert said.startswith("colour red, petal ") and "column" not in said
+    assert held_out._names(model)[:5] == ["sepal length", "sepal width", "petal length", "petal width", "colour_blue"]

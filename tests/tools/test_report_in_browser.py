@@ -26,6 +26,8 @@ const seen = {width: document.documentElement.scrollWidth, window: innerWidth, c
 document.body.dataset.seen = JSON.stringify(seen).replaceAll('"', "'");
 </script></body>"""
 
+LONG = {"kernel": ["linear"], "fit_intercept": [True], "class_weight": ["balanced"], "on_interrupt": ["raise"]}
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, for example apt-get install chromium")
 
 
@@ -36,6 +38,7 @@ def page():
     machines = [
         Candidate("Crammer-Singer, linear", CrammerSingerSVC(), grid, ours=True),
         Candidate("Weston-Watkins, rbf", WestonWatkinsSVC(kernel="rbf"), {**grid, "gamma": ["scale", 0.1]}, ours=True),
+        Candidate("MarginSVC Weston-Watkins squared, all of its own parameters", WestonWatkinsSVC(C=0.1), LONG, ours=True),
         Candidate("logistic regression", LogisticRegression(max_iter=1000), grid),
     ]
     comparison = compare_machines(wine.data, wine.target_names[wine.target], machines=machines, cv=3, inner=2)

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 
 from polymargin.dask import WestonWatkinsSVC
+from polymargin.plotting import ConvergenceDisplay
 
 rng = np.random.default_rng(0)
 labels = rng.integers(5, size=4000)
@@ -36,3 +37,7 @@ print("first labels:", predicted[:10].compute(scheduler="synchronous"))
 ordinary = machine.ordinary()
 print(type(ordinary).__module__.split(".")[0], type(ordinary).__name__, ordinary.coef_.shape)
 assert (ordinary.predict(points[:100]) == predicted[:100].compute(scheduler="synchronous")).all()
+
+# %%
+# Every round over the blocks is a line of the history.
+ConvergenceDisplay.from_estimator({"eight blocks": ordinary})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import PurePath
 from typing import Any
 
@@ -31,7 +32,10 @@ def run(args: argparse.Namespace) -> int:
     if args.float32 and to != "onnx":
         raise UsageError("--float32 is for ONNX: numbers in JSON have no type")
     check_output(args.output, [args.model])
-    write_bytes(args.output, _content(open_model(args.model).model, to, args.float32))
+    content = _content(open_model(args.model).model, to, args.float32)
+    write_bytes(args.output, content)
+    if args.output != "-":
+        print(f"saved: {args.output} ({len(content):,} bytes)", file=sys.stderr)
     return 0
 
 

@@ -311,7 +311,7 @@ class Comparison:
 def described(params: dict[str, Any]) -> str:
     """Parameters as a person would write them."""
     texts = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in params.items()}
-    return ", ".join(f"{name}={text}" for name, text in texts.items())
+    return ", ".join(f"{name.rpartition('__')[2]}={text}" for name, text in texts.items())
 
 
 def _mean_of(records: list[Record], name: str) -> float:

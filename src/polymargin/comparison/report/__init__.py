@@ -66,7 +66,7 @@ def _table(comparison: Any) -> str:
         rows.append([*cells, comparison.told_apart(row), described(row.params)])
     notes = [f"{html.escape(name)}: {html.escape(why)}." for name, why in comparison.dropped.items()]
     short = [row for row in comparison.table if row.n_not_converged]
-    notes += [f"{html.escape(row.machine)}: {row.n_not_converged} fits ended before their tolerance." for row in short]
+    notes += [f"{html.escape(row.machine)}: fits that ended before their tolerance: {row.n_not_converged}." for row in short]
     said = (
         "<p class='small'>p: corrected resampled t-test against the best machine, corrected for several comparisons (Holm). "
         "Faint rows are worse than the best (p &lt; 0.05). " + " ".join(notes) + "</p>"

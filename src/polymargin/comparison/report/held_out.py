@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import numpy as np
@@ -67,19 +68,21 @@ def _confused_pairs(comparison: Any, fit: Any, truth: NDArray[Any], said: NDArra
     for (true, predicted), places in most:
         examples = ", ".join(str(numbers[place]) for place in places[:_MOST_ROWS])
         more = ", …" if len(places) > _MOST_ROWS else ""
-        rows.append([str(true), str(predicted), str(len(places)), examples + more, _values(fit.X_test, places[0])])
+        rows.append([str(true), str(predicted), str(len(places)), examples + more, _values(fit, places[0])])
     heads = ["true", "taken for", "rows", "for example, counted from 0", "what is unusual about the first of them"]
     return "<h2>Most confused</h2>" + table(heads, rows, "text")
 
 
-def _values(X: Any, place: int) -> str:
+def _values(fit: Any, place: int) -> str:
     """The cells of a row that lie farthest from the mean of their columns, in spreads; texts come first."""
+    X, known = fit.X_test, getattr(fit.model, "feature_names_in_", None)
     if hasattr(X, "iloc"):
         names, cells = [str(name) for name in X.columns], list(X.iloc[place])
         columns = [np.asarray(X[name]) for name in X.columns]
     else:
         dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
-        names, cells, columns = [f"column {j}" for j in range(dense.shape[1])], list(dense[place]), list(dense.T)
+        names = [f"column {j}" for j in range(dense.shape[1])] if known is None else [str(name) for name in known]
+        cells, columns = list(dense[place]), list(dense.T)
     farthest = sorted(range(len(cells)), key=lambda j: -_distance(cells[j], columns[j]))[:_MOST_COLUMNS]
     texts = [f"{names[j]} {cells[j]:.4g}" if isinstance(cells[j], float) else f"{names[j]} {cells[j]}" for j in farthest]
     return ", ".join(texts) + (", …" if len(cells) > _MOST_COLUMNS else "")
@@ -87,7 +90,10 @@ def _values(X: Any, place: int) -> str:
 
 def _distance(cell: Any, column: NDArray[Any]) -> float:
     if not np.issubdtype(column.dtype, np.number):
-        return np.inf
+        try:
+            column = column.astype(np.float64)  # numbers among columns of text
+        except ValueError:
+            return np.inf
     spread = float(np.nanstd(column))
     return abs(float(cell) - float(np.nanmean(column))) / spread if spread > 0.0 and np.isfinite(cell) else 0.0
 
@@ -131,4 +137,5 @@ def _names(model: Any) -> list[str]:
         names = [str(name) for name in model[:-1].get_feature_names_out()]
     except (AttributeError, ValueError, TypeError):
         return [f"column {j}" for j in range(n)]
-    return [f"column {name[1:]}" if name[:1] == "x" and name[1:].isdigit() else name for name in names]
+    plain = [re.sub("^(numeric|categories)__", "", name) for name in names]  # the parts of our own preprocessor
+    return [f"column {name[1:]}" if name[:1] == "x" and name[1:].isdigit() else name for name in plain]

@@ -15,17 +15,19 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p, figure, pre { max-width: 60rem; }
 .recommendation { border-left: .3rem solid #2a6f97; padding: .6rem 1rem; background: #2a6f9718; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #8884; vertical-align: top; }
-th:first-child, td:first-child, .text td, .text th { text-align: left; }
-th:last-child, td:last-child, .text td { white-space: normal; min-width: 6rem; }
+th { white-space: normal; vertical-align: bottom; }
+th:first-child, td:first-child, .text td, .text th { text-align: left; white-space: normal; min-width: 7rem; }
+th:last-child, td:last-child, .text td { text-align: left; white-space: normal; min-width: 6rem; overflow-wrap: anywhere; }
 tr.best td { font-weight: 600; } tr.worse td { opacity: .6; }
-.counts td, .counts th { text-align: center; min-width: 2rem; }
+.counts td, .counts th { text-align: center; min-width: 2rem; overflow-wrap: normal; white-space: nowrap; }
 .counts th:first-child { text-align: left; }
 figure { margin: 1rem 0; background: white; padding: .5rem; border-radius: .3rem; }
 figure svg { max-width: 100%; height: auto; display: block; margin: auto; }
 figcaption, .small { font-size: .85rem; opacity: .8; } figure figcaption { color: #333; opacity: 1; }
 pre { overflow-x: auto; background: #8882; padding: .7rem; border-radius: .3rem; font-size: .85rem; }
+@media (max-width: 40rem) { th, td { padding: .25rem .4rem; } .scroll { font-size: .9rem; } }
 @media (prefers-color-scheme: dark) { figure { filter: invert(.9) hue-rotate(180deg); } }
 @media print { body { max-width: none; margin: 0; font-size: 10pt; } h2, figure, table { break-inside: avoid; } }
 """
