@@ -117,7 +117,7 @@ def test_a_killed_worker_costs_time_not_the_result(client, wide_blocks, undistur
     machine = OnDask(tol=1e-4, fit_intercept=False).fit(wide_blocks, client=client)
     killer.join()
     np.testing.assert_array_equal(machine.class_vectors_, undisturbed.class_vectors_)
-    client.wait_for_workers(2, timeout=300)  # for the next one
+    client.wait_for_workers(2, timeout=120)  # for the next one
 
 
 @pytest.mark.parametrize("wide", [False, True])
