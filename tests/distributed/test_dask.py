@@ -172,5 +172,7 @@ def _where_it_is_scored(machine, X, y):
 def test_no_scheduler_no_comparison(capsys):
     from polymargin.cli import main
 
+    before = dask.config.get("scheduler", None)
     assert main(["compare", "--dask", "nowhere:x", "--quiet"]) != 0
     assert "no Dask scheduler answers" in capsys.readouterr().err
+    assert dask.config.get("scheduler", None) == before  # nothing of it is left for those that use Dask next

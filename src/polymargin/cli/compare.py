@@ -91,10 +91,10 @@ def _workers(args: argparse.Namespace, n_jobs: int) -> Iterator[int]:
     from joblib import parallel_config
 
     try:
-        client = Client(args.dask, timeout=_PATIENCE)
+        client = Client(args.dask, timeout=_PATIENCE, set_as_default=False)  # which it would stay if nobody answers
     except (OSError, ValueError) as error:
         raise ValueError(f"--dask {args.dask}: no Dask scheduler answers there ({error})") from error
-    with client, parallel_config(backend="dask"):
+    with client, parallel_config(backend="dask", client=client):
         threads = sum(client.nthreads().values())
         if not threads:
             raise ValueError(f"--dask {args.dask}: the cluster has no workers")

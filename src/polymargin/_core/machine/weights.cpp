@@ -220,7 +220,7 @@ std::vector<double> Weights::weights() const {
     const bool plain = rows_.is_sparse() && !metric_.coupled && !metric_.has_matrix() && !metric_.has_scales();
     for (Size j = 0; j < rows_.n_features(); ++j) {
         if (plain) {  // classes lie side by side
-            const double *v = V_.data() + rows_.weight_position(j, 0), mean = intercept_.on ? intercept_.mean[j] : 0.0;
+            const double *v = read() + rows_.weight_position(j, 0), mean = intercept_.on ? intercept_.mean[j] : 0.0;
             for (Size k = 0; k < c; ++k) out[j * c + k] = v[k] - sums_[k] * mean;
             continue;
         }
