@@ -57,8 +57,26 @@ def facts_of(problem: Problem | SetProblem) -> Facts:
     return Facts(problem.n_rows, cost, columns, squares, largest_entry(X), widest)
 
 
+class _RowsElsewhere:
+    """What a problem without rows of its own knows of them: a mixin."""
+
+    facts: Facts
+    loss_elsewhere: LossElsewhere
+
+    @property
+    def n_rows(self) -> int:
+        return self.facts.n_rows
+
+    @cached_property
+    def longest_row(self) -> float:
+        return float(np.sqrt(self.facts.widest)) * self.facts.largest
+
+    def loss_of_machine(self, W: Array, b: Array) -> float:
+        return self.loss_elsewhere(W, b)
+
+
 @dataclass(frozen=True)
-class WholeProblem(Problem):
+class WholeProblem(_RowsElsewhere, Problem):
     """A problem whose rows are elsewhere: X has none, and `cost` is that of each class in sum.
 
     Attributes
@@ -71,17 +89,6 @@ class WholeProblem(Problem):
     facts: Facts
     loss_elsewhere: LossElsewhere
 
-    @property
-    def n_rows(self) -> int:
-        return self.facts.n_rows
-
-    @cached_property
-    def longest_row(self) -> float:
-        return float(np.sqrt(self.facts.widest)) * self.facts.largest
-
-    def loss_of_machine(self, W: Array, b: Array) -> float:
-        return self.loss_elsewhere(W, b)
-
 
 def whole_problem(
     facts: Facts, dtype: Any, loss: ScoreLoss, penalty: Penalty, fit_intercept: bool, elsewhere: LossElsewhere
@@ -93,26 +100,15 @@ def whole_problem(
 
 
 @dataclass(frozen=True)
-class WholeSets(SetProblem):
+class WholeSets(_RowsElsewhere, SetProblem):
     """The same of label sets: `cost` is that of each label in sum."""
 
     facts: Facts
     loss_elsewhere: LossElsewhere
 
     @property
-    def n_rows(self) -> int:
-        return self.facts.n_rows
-
-    @cached_property
-    def longest_row(self) -> float:
-        return float(np.sqrt(self.facts.widest)) * self.facts.largest
-
-    @property
     def _steepest(self) -> float:
         return float(self.y.label_weight.max())
-
-    def loss_of_machine(self, W: Array, b: Array) -> float:
-        return self.loss_elsewhere(W, b)
 
     def trivial_value(self) -> float:
         have, have_not = self.facts.cost[0], self.facts.cost[1]

@@ -152,7 +152,7 @@ class LabelTree(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        several = label_targets.is_label_matrix(y)
+        several = validation.is_label_matrix(y)
         settings: dict[str, Any] = {"accept_sparse": "csr", "accept_large_sparse": True, "multi_output": several}
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], **settings)
         validation.check_magnitude(X)
@@ -197,7 +197,7 @@ class LabelTree(ClassifierMixin, BaseEstimator):
         return facts, label_targets.one_hot(indices, len(classes))
 
     def _targets(self, y: Any) -> tuple[dict[str, Any], sparse.csr_array]:
-        Y = label_targets.as_signed(y)
+        Y = validation.as_signed(y)
         if (Y.data < 0).any():
             raise ValueError("y holds -1: LabelTree takes label matrices of 1 (has the label) and 0 (has it not).")
         kind = np.dtype(y.dtype if y.dtype.kind in "biuf" else np.int64)
@@ -267,10 +267,10 @@ class LabelTree(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows that are predicted right: the class, or the whole label set (subset accuracy)."""
-        if not label_targets.is_label_matrix(y):
+        if not validation.is_label_matrix(y):
             return float(super().score(X, y, sample_weight))
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        wrong = label_targets.as_signed(y) != label_targets.as_signed(self.predict(X))
+        wrong = validation.as_signed(y) != validation.as_signed(self.predict(X))
         return float(np.average(np.diff(sparse.csr_array(wrong).indptr) == 0, weights=weight))
 
     def _rows_to_score(self, X: Any) -> sparse.csr_array:

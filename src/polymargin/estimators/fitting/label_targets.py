@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin.problems.labels import Pairs
-from polymargin.validation import as_signed as as_signed
-from polymargin.validation import is_label_matrix as is_label_matrix
 
 
 def names_of(Y: Any) -> tuple[str, ...] | None:

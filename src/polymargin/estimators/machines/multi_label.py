@@ -182,10 +182,10 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     # ---- targets ----------------------------------------------------------------------------------------------------
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
-        if not label_targets.is_label_matrix(y):
+        if not validation.is_label_matrix(y):
             return self._read_classes(X, y, sample_weight)
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        table = label_targets.as_signed(y)
+        table = validation.as_signed(y)
         kept = None if weight.all() else weight > 0
         if kept is not None:
             table, weight = table[kept], weight[kept]

@@ -205,10 +205,10 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
     # ---- targets ----------------------------------------------------------------------------------------------------
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
-        if not label_targets.is_label_matrix(y):
+        if not validation.is_label_matrix(y):
             return self._read_classes(X, y, sample_weight)
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        table = self._told(label_targets.as_signed(y))
+        table = self._told(validation.as_signed(y))
         c, facts = table.shape[1], self._facts_of_matrix(y)
         self._check_alpha(c)
         kept = None if weight.all() else weight > 0

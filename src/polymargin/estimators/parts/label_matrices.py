@@ -29,7 +29,7 @@ class LabelMatrices(_Base):
     _allows_empty_sets = True  # whether a row may be predicted to have no label
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
-        if not label_targets.is_label_matrix(y):
+        if not validation.is_label_matrix(y):
             return super()._validated(X, y, reset)
         if reset:
             self._label_names = label_targets.names_of(y)
@@ -57,9 +57,9 @@ class LabelMatrices(_Base):
         """y as a table of signs; an error if it is another kind of target than in fit."""
         c = len(self.classes_)
         if self._label_type is not None:
-            if not label_targets.is_label_matrix(y) or y.shape[1] != c:
+            if not validation.is_label_matrix(y) or y.shape[1] != c:
                 raise ValueError(f"y must be a label matrix with {c} columns, as in fit; it has shape {y.shape}.")
-            return label_targets.as_signed(y)
+            return validation.as_signed(y)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has labels {unknown.tolist()!r} that were not seen in fit.")
@@ -101,9 +101,9 @@ class LabelMatrices(_Base):
         know the unknown: :func:`polymargin.metrics.known_label_score`.
         """
         check_is_fitted(self)
-        if self._label_type is None or not label_targets.is_label_matrix(y):
+        if self._label_type is None or not validation.is_label_matrix(y):
             return float(super().score(X, y, sample_weight))
-        table = label_targets.as_signed(y)
+        table = validation.as_signed(y)
         weight = validation.sample_weights(sample_weight, table.shape[0])
         return metrics.known_label_score(table, self.predict(X), metric="subset_accuracy", sample_weight=weight)
 
