@@ -40,11 +40,12 @@ def whole(name: str, value: Any, least: int, hint: str) -> int:
     return int(value)
 
 
-def flag(name: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}={value!r} is not valid: {name} must be True or False.")
-    return bool(value)
+def flag(name: str, value: Any, word: str | None = None) -> bool:
+    """True or False, or a word that says how, if there is one."""
+    if isinstance(value, (bool, np.bool_)) or (word is not None and isinstance(value, str) and value == word):
+        return bool(value)
+    choices = "True or False" if word is None else f"True, False or {word!r}"
+    raise ValueError(f"{name}={value!r} is not valid: {name} must be {choices}.")
 
 
 def number(name: str, value: Any, hint: str = "") -> float:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from registry import all_estimators, supports_multilabel
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
@@ -91,3 +91,9 @@ def test_what_has_no_mean_is_refused(overlapping):
             machine(probability="averaged").fit(X, y)
     with pytest.raises(ValueError, match="probability='mean' is not valid"):
         CrammerSingerSVC(probability="mean").fit(X, y)
+
+
+def test_other_words_are_answered_with_the_right_one():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"probability='average' is not valid: .* True, False or 'averaged'"):
+        CrammerSingerSVC(probability="average").fit(X, y)

@@ -261,8 +261,7 @@ class MarginClassifier(
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.flag("warm_start", self.warm_start)
-        if self.probability != AVERAGED:
-            validation.flag("probability", self.probability)
+        validation.flag("probability", self.probability, AVERAGED)
         validation.one_of("on_interrupt", self.on_interrupt, ("raise", "keep"))
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
