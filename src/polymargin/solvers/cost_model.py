@@ -29,7 +29,7 @@ def flops_of_epoch(problem: Problem) -> float:
 
 
 _MOST_TOGETHER = 16  # rows that are visited at the same time
-_FEWEST_TOGETHER = 4  # or none: threads would meet too often
+_FEWEST_TOGETHER = 8  # or none: threads would meet too often
 _SHORTEST_TOGETHER = 1500  # operations of a row's scores: shorter visits are not worth a meeting
 _FEWEST_ROWS_TOGETHER = 2000
 _OVERLAP = 0.4  # that rows visited together may have: they move at the same time, and none sees the others' moves

@@ -315,11 +315,8 @@ private:
         if (again) restore();
     }
 
-    // What a visit reads of a row beside its features and duals.
     void prefetch(Size i) const {
-        PM_PREFETCH(&state_.duals.slot(i));
-        PM_PREFETCH(&state_.q[i]);
-        PM_PREFETCH(&state_.cost[i]);
+        state_.prefetch(i);
         PM_PREFETCH(&upper_.beta[i]);
         PM_PREFETCH(&upper_.rival[i]);
         PM_EFFECT();

@@ -63,25 +63,22 @@ struct Box : RelativeMargins {
         const double parked = row.parked_sum();
         double total = parked;
         for (Size k = 0; k < row.count; ++k) total += row.a[k];
-        double low = parked - row.cost, high = parked + row.cost;  // the root lies strictly inside
+        const double cost = row.cost, inverse = 1.0 / q;
+        double low = parked - cost, high = parked + cost;  // the root lies strictly inside
         for (Size k = 0; k < row.count; ++k) {
-            z[k] = (row.g[k] - row.g_target) / q + row.a[k] + total;
-            high += row.cost;
+            z[k] = (row.g[k] - row.g_target) * inverse + row.a[k] + total;
+            high += cost;
         }
         double A = std::min(std::max(total, low), high);
         for (int step = 0; step < 200; ++step) {
             double sum = parked, free_sum = parked;
             Size free = 0;
-            for (Size k = 0; k < row.count; ++k) {
-                const double value = z[k] - A;
-                if (value >= row.cost) {
-                    sum += row.cost;
-                    free_sum += row.cost;
-                } else if (value > 0.0) {
-                    sum += value;
-                    free_sum += z[k];
-                    ++free;
-                }
+            for (Size k = 0; k < row.count; ++k) {  // without a branch: which duals are free is as good as random
+                const double value = z[k] - A, taken = std::min(std::max(value, 0.0), cost);
+                const bool is_free = (value > 0.0) & (value < cost);
+                sum += taken;
+                free_sum += is_free ? z[k] : taken;
+                free += is_free;
             }
             (A < sum ? low : high) = A;
             const double newton = free_sum / static_cast<double>(free + 1);
@@ -90,7 +87,7 @@ struct Box : RelativeMargins {
             A = newton > low && newton < high ? newton : middle;
             if (!(A > low && A < high)) break;
         }
-        for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), row.cost);
+        for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), cost);
     }
 
     // A matrix between the classes gives no closed form; the row's few duals are solved for by cyclic coordinate ascent,

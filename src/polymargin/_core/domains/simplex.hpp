@@ -39,7 +39,8 @@ inline void take_at_price(RowView& row, double nu, double total) {
     }
     if (total == whatever) return;
     if (sum > 0.0) {
-        for (Size k = 0; k < row.count; ++k) row.next[k] *= total / sum;
+        const double right = total / sum;
+        for (Size k = 0; k < row.count; ++k) row.next[k] *= right;
     } else if (row.count > 0) {
         row.next[row.highest()] = total;
     }
@@ -131,13 +132,15 @@ struct Simplex : RelativeMargins {
             capped = nu - h_target > budget;
         }
         if (capped) nu = simplex_threshold(h, row.count, budget, row.scratch);
+        const double give = 1.0 / q;
         double sum = 0.0;
         for (Size k = 0; k < row.count; ++k) {
-            h[k] = std::max(0.0, (h[k] - nu) / q);
+            h[k] = std::max(0.0, (h[k] - nu) * give);
             sum += h[k];
         }
         if (capped && sum > 0.0) {  // rounding must not leave the domain
-            for (Size k = 0; k < row.count; ++k) h[k] *= row.cost / sum;
+            const double right = row.cost / sum;
+            for (Size k = 0; k < row.count; ++k) h[k] *= right;
         }
     }
 

@@ -14,6 +14,7 @@
 
 #include "domains/common/solve_in.hpp"
 #include "desk.hpp"
+#include "exchange.hpp"
 #include "face_step.hpp"
 #include "row_ascent.hpp"
 #include "rows/team.hpp"
@@ -27,9 +28,12 @@ public:
     RowLoop(const Domain& domain, const RowTask& task)
         : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
           face_(domain_, state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
-          together_(reads_ahead_ ? 1 : settings_.together, state_.rows), places_(together_.most(), Place(domain_, c_)),
-          all_classes_(c_) {
+          together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
+        if (Metric::between_classes) together_ = Together(1, state_.rows);
+        // sparse rows are cut whether there are threads or not: scores are sums in this order
+        if (together_.most() > 1 && state_.rows.is_sparse()) column_parts_ = state_.rows.cut(most_column_parts);
+        for (Size k = 0; k < together_.most(); ++k) places_.emplace_back(domain_, c_);
         std::iota(all_classes_.begin(), all_classes_.end(), Index{0});
         if (Metric::has_scales) state_.metric.scales.assign(c_, 1.0);
         if (Metric::between_classes) {
@@ -43,17 +47,16 @@ public:
     void ascend(std::int64_t max_visits, double tol, const Poll& poll) override {
         const double last_check = progress().estimate;
         const std::int64_t stop = progress().visits + max_visits;
-        Team team(together_.most() > 1 ? settings_.n_threads : 1);
-        if (team_size_ != team.size()) parts_ = state_.weights.parts(std::min(team_size_ = team.size(), together_.most()));
+        const bool shares = together_.most() > 1 && state_.weights.has_parts() && (column_parts_ > 1 || !state_.rows.is_sparse());
+        Team team(shares ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
-        next_average_ = infinity;
         for (std::int64_t k = 0; progress().visits < stop; ++k) {
             epoch(stop - progress().visits, team, poll);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
-            if constexpr (has_faces) try_face_step(tol, poll);
+            if constexpr (has_faces) try_face_step(poll);
             together_.check(state_, progress().visits, false);
         }
         together_.check(state_, progress().visits, true);
@@ -92,11 +95,12 @@ private:
         average_->multiply(-1.0);  // so far it is what the end has more
         average_->add(1.0, state_.weights);
         average_->centre() = state_.weights.centre();
-        schedule_.expect(gap_of_average * progress().estimate);
-        if (schedule_.promises(after_average * tol, state_.dual)) return true;
-        average_.reset();
-        next_average_ = progress().estimate;
-        return false;
+        const double seen = progress().estimate;
+        schedule_.expect(gap_of_average * seen);
+        const bool promises = schedule_.promises(after_average * tol, state_.dual);
+        next_average_ = (promises ? after_look : gap_of_average) * seen;
+        if (!promises) average_.reset();
+        return promises;
     }
 
     // a metric between the classes moves too often for faces; see solvers/newton/active_set.py
@@ -106,27 +110,29 @@ private:
     };
     using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
-    void try_face_step(double tol, const Poll& poll) {
+    void try_face_step(const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
         if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
         if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return;
-        // as much work as the epochs since the last face step, so that it can at worst double the cost; less if few epochs are left
-        const double left = std::clamp(std::log10(estimate / (tol * scale)), 0.0, 1.0);
-        const auto since = static_cast<double>(progress().visits - visits_at_face_);
-        const Size taken = face_.step(static_cast<Size>(left * since), poll);
-        schedule_.count_visits(static_cast<std::int64_t>(taken));
-        if (taken > 0) visits_at_face_ = progress().visits;
+        // as much work as the epochs since the last try, so that it can at worst double the cost. What was not enough is not saved up:
+        // where so many duals are free that a step takes longer than that, epochs are better
+        const auto since = static_cast<Size>(progress().visits - visits_at_face_);
+        schedule_.count_visits(static_cast<std::int64_t>(face_.step(since, poll)));
+        visits_at_face_ = progress().visits;
     }
 
     // Where a row is visited. What it finds lies there until it moves.
     struct Place {
         Place(const Domain& the_domain, Size c)
-            : domain(the_domain), desk(c), room(c + 1), moved(c + 1), parked(c + 1), steps(c + 1), parked_duals(c + 1) {}
+            : domain(the_domain), desk(c), room(c + 1), moved(c + 2), parked(c + 1), steps(c + 2), parked_duals(c + 1) {}
 
         Domain domain;  // some have room for their own use
         Desk desk;
         RowRoom room;
         RowView row{};
+        const Index* wanted = nullptr;  // classes whose scores the row needs
+        Size n_wanted = 0;
+        double* scores = nullptr;       // where they go
         Assessment seen{};
         Size n_moved = 0;
         double gain = 0.0;  // of the dual, if this row moves and no other
@@ -135,7 +141,12 @@ private:
     };
 
     void epoch(std::int64_t max_visits, Team& team, const Poll& poll) {
-        const bool again = together_.now() > 1 ? epoch_together(max_visits, team, poll) : epoch_one_by_one(max_visits, poll);
+        bool again;
+        if (together_.now() == 1) {
+            again = epoch_one_by_one(max_visits, poll);
+        } else {
+            again = team.size() > 1 ? epoch_in_parts(max_visits, team, poll) : epoch_together(max_visits, poll);
+        }
         if (again) restore();
     }
 
@@ -143,6 +154,7 @@ private:
         return schedule_.epoch(
             max_visits, poll,
             [&](Size k, const std::vector<std::uint32_t>& visits) {
+                if (k + 5 < visits.size()) state_.prefetch(visits[k + 5]);
                 if (k + 2 < visits.size()) state_.duals.prefetch(visits[k + 2]);
                 if (k + 1 < visits.size()) state_.rows.prefetch(visits[k + 1]);
             },
@@ -156,35 +168,80 @@ private:
             });
     }
 
-    bool epoch_together(std::int64_t max_visits, Team& team, const Poll& poll) {
+    bool epoch_together(std::int64_t max_visits, const Poll& poll) {
         return schedule_.epoch_together(
             together_.now(), max_visits, poll,
             [&](const std::uint32_t* rows, Size count, Size listed) {
-                team.share(count, [&](Size k) {
-                    const Size next = k + team.size();  // by the same thread, more or less
-                    if (next < listed) state_.rows.prefetch(rows[next]);
-                    if (next + 1 < listed) state_.duals.prefetch(rows[next + 1]);
+                for (Size k = 0; k < count; ++k) {
+                    if (k + 5 < listed) state_.prefetch(rows[k + 5]);
+                    if (k + 2 < listed) state_.duals.prefetch(rows[k + 2]);
+                    if (k + 1 < listed) state_.rows.prefetch(rows[k + 1]);
+                    begin(rows[k], places_[k]);
+                    read(rows[k], places_[k]);
                     examine(rows[k], places_[k]);
-                });
-                team.share(parts_.size(), [&](Size part) {
-                    for (Size k = 0; k < count; ++k) add_part(parts_[part], rows[k], places_[k], places_[part].room);
-                });
-                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], !parts_.empty());
+                }
+                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k]);
             },
             [&](Size k) { return places_[k].seen; });
     }
 
+    // The same by threads, each of which minds a part of the class vectors: it adds what the last rows have moved, and finds what its
+    // part is of the scores of the next.
+    bool epoch_in_parts(std::int64_t max_visits, Team& team, const Poll& poll) {
+        const Size parts = state_.rows.is_sparse() ? column_parts_ : team.size();
+        if (answers_.size() != parts) answers_.assign(parts, {together_.most(), state_.rows.n_classes()});
+        Exchange exchange(together_.most(), state_.rows.n_classes());
+        const bool again = schedule_.epoch_together(
+            together_.now(), max_visits, poll,
+            [&](const std::uint32_t* rows, Size count, Size listed) {
+                for (Size k = 0; k < count; ++k) {
+                    if (k + count < listed) state_.duals.prefetch(rows[k + count]);
+                    if (k + 2 * count < listed) state_.prefetch(rows[k + 2 * count]);
+                    begin(rows[k], places_[k]);
+                    ask(exchange, rows[k], places_[k]);
+                }
+                team.share(parts, [&](Size number) {
+                    const WeightPart part = state_.weights.part(number, parts);
+                    exchange.add_moved(part, state_.weights, answers_[number]);
+                    exchange.find_wanted(part, state_.weights, state_.rows, answers_[number]);
+                });
+                const auto finish = [&](Size k) {
+                    exchange.join(k, state_.weights, answers_, places_[k].scores);
+                    examine(rows[k], places_[k]);
+                };
+                if (c_ < long_lists) {
+                    for (Size k = 0; k < count; ++k) finish(k);
+                } else {
+                    team.share(count, finish);
+                }
+                exchange.forget();
+                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], &exchange);
+            },
+            [&](Size k) { return places_[k].seen; });
+        team.share(parts, [&](Size number) {
+            exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
+        });
+        return again;
+    }
+
+    static void ask(Exchange& exchange, Size i, const Place& place) {
+        if (place.scores != place.row.g) return exchange.wants_all(i);
+        exchange.wants(i, place.wanted, place.n_wanted + Metric::has_sum);
+    }
+
     Assessment visit(Size i) {
         Place& place = places_[0];
+        begin(i, place);
+        read(i, place);
         examine(i, place);
         settle(i, place);
         return place.seen;
     }
 
-    // Finds the step of row i, and changes nothing but `place`.
+    // Finds the step of row i, given its scores, and changes nothing but `place`.
     void examine(Size i, Place& place) {
         RowView& row = place.row;
-        look(i, place);
+        list(i, place);
         place.seen = place.domain.assess(row, schedule_.threshold());
         place.n_moved = 0;
         place.gain = 0.0;
@@ -195,22 +252,20 @@ private:
         list_steps(place, metric);
     }
 
-    void add_part(const WeightPart& part, Size i, const Place& place, RowRoom& room) {
-        if (place.n_moved > 0) state_.weights.add_part(part, i, place.moved.data(), place.steps.data(), place.n_moved, room);
-    }
-
-    // Row i moves; its class vectors may have been moved in parts already.
-    void settle(Size i, Place& place, bool in_parts = false) {
+    // Row i moves; its class vectors may be moved later, by those who mind them.
+    void settle(Size i, Place& place, Exchange* exchange = nullptr) {
         const RowView& row = place.row;
         schedule_.rest(i, place.domain.settled(row));
         if (place.seen.violation > 0.0) {
             state_.dual += place.gain;
-            if (in_parts) {
+            if (average_ && place.n_moved > 0) lag_behind(i, place);
+            if (exchange) {
+                place.n_moved = state_.weights.close(place.moved.data(), place.steps.data(), place.n_moved);
                 state_.weights.add_sums(i, place.moved.data(), place.steps.data(), place.n_moved);
+                exchange->moved(i, place.moved.data(), place.steps.data(), place.n_moved);
             } else {
                 state_.weights.add(i, place.moved.data(), place.steps.data(), place.n_moved);
             }
-            if (average_ && place.n_moved > 0) lag_behind(i, place);
             if (Metric::between_classes && reads_ahead_) {
                 for (Size k = 0; k < place.n_moved; ++k) ahead_[static_cast<Size>(place.moved[k])] += with_next_ * place.steps[k];
             }
@@ -240,8 +295,8 @@ private:
         }
     }
 
-    // Gathers the list of row i: classes, duals and g.
-    void look(Size i, Place& place) {
+    // Which scores row i needs, of all classes or of those in its list.
+    void begin(Size i, Place& place) {
         const auto& slot = state_.duals.slot(i);
         RowView& row = place.row;
         place.desk.begin(row);
@@ -251,47 +306,50 @@ private:
         row.parked_classes = place.parked.data();
         row.parked_duals = place.parked_duals.data();
         row.n_parked = 0;
+        if (slot.every && domain_.has_rivals()) {
+            place.wanted = all_classes_.data();
+            place.n_wanted = c_;
+            place.scores = place.desk.every();
+            return;
+        }
         if (slot.every) {
-            look_at_every_class(i, slot, place);
+            place.desk.list_every_margin(state_.duals, slot, row.y, domain_.has_own(), false, row);
         } else {
-            look_at_list(i, slot, place);
+            place.desk.list_active_classes(state_.duals, slot, row);
+            const double* a = state_.duals.values(slot);
+            for (Index k = slot.active; k < slot.count; ++k) row.park(state_.duals.label(slot, k), a[k]);
+        }
+        place.wanted = row.classes;
+        place.n_wanted = row.count;
+        place.scores = row.g;
+        if (row.target_active && !Domain::absolute) row.classes[place.n_wanted++] = row.y;
+        if (Metric::has_sum) row.classes[place.n_wanted] = static_cast<Index>(c_);
+    }
+
+    void read(Size i, Place& place) {
+        const bool every = place.scores != place.row.g;
+        if (Metric::between_classes && reads_ahead_) {
+            if (every) return state_.weights.all_metric_scores(i, inner_.data(), place.scores);
+            state_.weights.metric_scores(i, place.wanted, place.n_wanted, inner_.data(), place.scores);
+        } else if (every) {
+            state_.weights.all_scores(i, place.scores);
+        } else {
+            state_.weights.scores(i, place.wanted, place.n_wanted, place.scores, place.room);
+        }
+    }
+
+    // The list of row i, given the scores: classes, duals and g.
+    void list(Size i, Place& place) {
+        RowView& row = place.row;
+        if (place.scores == row.g) {
+            if (place.n_wanted > row.count) row.g_target = row.g[row.count] - 1.0;
+        } else if (Domain::absolute) {
+            place.desk.list_every_margin(state_.duals, state_.duals.slot(i), row.y, domain_.has_own(), true, row);
+        } else {
+            place.desk.list_every_class(state_.duals, state_.duals.slot(i), row.y, row);
+            row.g_target -= 1.0;
         }
         if (Domain::absolute || state_.has_targets()) state_.slopes_from(i, row.classes, row.count, 1.0, row.g);
-    }
-
-    void look_at_list(Size i, const DualRows::Slot& slot, Place& place) {
-        RowView& row = place.row;
-        place.desk.list_active_classes(state_.duals, slot, row);
-        const double* a = state_.duals.values(slot);
-        for (Index k = slot.active; k < slot.count; ++k) row.park(state_.duals.label(slot, k), a[k]);
-        const bool with_target = slot.target_active && !Domain::absolute;
-        const Size wanted = row.count + (with_target ? 1 : 0);
-        row.classes[row.count] = row.y;
-        if (Metric::between_classes && reads_ahead_) {
-            state_.weights.metric_scores(i, row.classes, wanted, inner_.data(), row.g);
-        } else {
-            state_.weights.scores(i, row.classes, wanted, row.g, place.room);
-        }
-        row.g_target = with_target ? row.g[row.count] - 1.0 : 0.0;
-    }
-
-    void look_at_every_class(Size i, const DualRows::Slot& slot, Place& place) {
-        if constexpr (Domain::absolute) return look_at_every_margin(i, slot, place);
-        if (Metric::between_classes && reads_ahead_) {
-            state_.weights.all_metric_scores(i, inner_.data(), place.desk.every());
-        } else {
-            state_.weights.all_scores(i, place.desk.every());
-        }
-        place.desk.list_every_class(state_.duals, slot, place.row.y, place.row);
-        place.row.g_target -= 1.0;
-    }
-
-    void look_at_every_margin(Size i, const DualRows::Slot& slot, Place& place) {
-        RowView& row = place.row;
-        const bool rivals = domain_.has_rivals();
-        if (rivals) state_.weights.all_scores(i, place.desk.every());
-        place.desk.list_every_margin(state_.duals, slot, row.y, domain_.has_own(), rivals, row);
-        if (!rivals) state_.weights.scores(i, row.classes, row.count, row.g, place.room);
     }
 
     // With a metric between the classes a row's scores take all class vectors. Two dense rows share one pass over them; the
@@ -336,11 +394,14 @@ private:
 
     Together together_;
     std::vector<Place> places_;
-    Size team_size_ = 1;
-    std::vector<WeightPart> parts_;  // what each thread adds to; none: the owner of the loop adds
+    static constexpr Size most_column_parts = 4;  // sums of a row's scores that threads may share
+    static constexpr Size long_lists = 256;       // from so many classes on threads share the solving of rows too
+    Size column_parts_ = 1;
+    std::vector<Exchange::Answer> answers_;
     std::vector<double> lags_;
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances
     static constexpr double gap_of_average = 0.5, ahead_of_average = 3.6, after_average = 1.25;
+    static constexpr double after_look = 0.8;  // what must be left of an estimate that promised too much
     double next_average_ = infinity;  // estimate from which on it is tried again
     double with_next_ = 0.0;
     std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors

@@ -139,16 +139,30 @@ private:
     }
 
     void list_visits(double& estimate) {
-        visits_.clear();
-        for (Size i = 0; i < resting_.size(); ++i) {
-            if (resting_[i]) continue;
-            if (waiting_ && wait_[i] > 0) {
-                --wait_[i];
-                estimate += static_cast<double>(row_gap_[i]);
-            } else {
-                visits_.push_back(static_cast<std::uint32_t>(i));
+        const Size n = resting_.size();
+        visits_.resize(n);
+        const std::uint8_t* resting = resting_.data();
+        std::uint32_t* visits = visits_.data();
+        Size listed = 0;
+        if (!waiting_) {
+            for (Size i = 0; i < n; ++i) {
+                visits[listed] = static_cast<std::uint32_t>(i);
+                listed += !resting[i];
             }
+            return visits_.resize(listed);
         }
+        std::uint8_t* wait = wait_.data();
+        const float* gap = row_gap_.data();
+        double sum = 0.0;
+        for (Size i = 0; i < n; ++i) {  // without a branch: who waits is as good as random
+            const bool awake = !resting[i], waits = awake & (wait[i] > 0);
+            wait[i] = static_cast<std::uint8_t>(wait[i] - waits);
+            sum += waits ? static_cast<double>(gap[i]) : 0.0;
+            visits[listed] = static_cast<std::uint32_t>(i);
+            listed += awake & !waits;
+        }
+        estimate += sum;
+        visits_.resize(listed);
     }
 
     void set_waiting_time(Size i, const Assessment& seen) {

@@ -62,6 +62,15 @@ struct DualState {
     bool has_targets() const { return !rules.targets.empty(); }
     bool squared() const { return rules.squares != Squares::none; }
 
+    // What a visit reads of a row beside its features and duals. Rows come at random: without it every one of these is waited for.
+    void prefetch(Size i) const {
+        PM_PREFETCH(&duals.slot(i));
+        PM_PREFETCH(&q[i]);
+        PM_PREFETCH(&cost[i]);
+        PM_PREFETCH(&y[i]);
+        PM_EFFECT();
+    }
+
     // delta of class k in rows of class `own`, if there is a table
     double target(Size own, Index k) const { return rules.targets[own * n_classes() + static_cast<Size>(k)]; }
 

@@ -64,23 +64,64 @@ void Weights::coupled_scores(Size i, const Index* classes, Size count, double* o
     for (Size k = 0; k < count; ++k) out[k] = coupled_score(shared, static_cast<Size>(classes[k]), inner[k]);
 }
 
-void Weights::add_with_sum(Size i, const Index* classes, const double* steps, Size count) {
+Size Weights::close(Index* classes, double* steps, Size count) const {
+    if (!metric_.coupled) return count;
     double sum = 0.0;
-    for (Size k = 0; k < count; ++k) {
-        room_.joined[k] = classes[k];
-        sum += room_.joined_values[k] = steps[k];
-    }
-    room_.joined[count] = static_cast<Index>(c_);
-    room_.joined_values[count] = sum;
-    add_columns(i, room_.joined.data(), room_.joined_values.data(), sum != 0.0 ? count + 1 : count);
+    for (Size k = 0; k < count; ++k) sum += steps[k];
+    classes[count] = static_cast<Index>(c_);
+    steps[count] = sum;
+    return sum != 0.0 ? count + 1 : count;
 }
 
-void Weights::scores(Size i, const Index* classes, Size count, double* out, double* every) const {
+void Weights::add_with_sum(Size i, const Index* classes, const double* steps, Size count) {
+    std::copy_n(classes, count, room_.joined.data());
+    std::copy_n(steps, count, room_.joined_values.data());
+    add_columns(i, room_.joined.data(), room_.joined_values.data(), close(room_.joined.data(), room_.joined_values.data(), count));
+}
+
+void Weights::scores_in_metric(Size i, const Index* classes, Size count, double* out, double* every) const {
     if (metric_.has_matrix()) {
         rows_.all_scores(V_.data(), i, every);
         return metric_scores(i, classes, count, every, out);
     }
-    rows_.scores(read(), i, classes, count, out, every);
+    rows_.scores(V_.data(), i, classes, count, out, every);
+    for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
+}
+
+Size Weights::part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const {
+    if (rows_.is_sparse()) {
+        rows_.part_of_scores(V_.data(), part.number, i, classes, count, out, room.every.data());
+        return count;
+    }
+    Size m = 0;
+    for (Size k = 0; k < count; ++k) {
+        room.joined[m] = classes[k];
+        m += part.has(classes[k]);
+    }
+    rows_.scores(V_.data(), i, room.joined.data(), m, out, room.every.data());
+    return m;
+}
+
+void Weights::join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const {
+    if (rows_.is_sparse()) {
+        for (Size k = 0; k < count; ++k) {
+            out[k] = partial[0][k];
+            for (Size number = 1; number < parts; ++number) out[k] += partial[number][k];
+        }
+    } else {
+        for (Size number = 0; number < parts; ++number) {
+            const WeightPart mine = part(number, parts);
+            const double* next = partial[number];
+            for (Size k = 0; k < count; ++k) {
+                if (mine.has(classes[k])) out[k] = *next++;
+            }
+        }
+    }
+    if (metric_.coupled) {  // the sum is the last one
+        const SharedScore shared = shared_score(i, out[count - 1]);
+        for (Size k = 0; k + 1 < count; ++k) out[k] = coupled_score(shared, static_cast<Size>(classes[k]), out[k]);
+        return;
+    }
     if (metric_.has_scales()) {
         for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
         return;
@@ -89,22 +130,11 @@ void Weights::scores(Size i, const Index* classes, Size count, double* out, doub
     for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
 }
 
-std::vector<WeightPart> Weights::parts(Size count) const {
-    std::vector<WeightPart> out;
-    const bool whole = count < 2 || metric_.coupled || metric_.shrinkage.on() || (rows_.is_sparse() && !rows_.columns_ascend());
-    if (whole) return out;
-    const std::vector<Index> cuts = rows_.is_sparse() ? rows_.cuts(count) : std::vector<Index>(count + 1, 0);
-    for (Size k = 0; k < count; ++k) out.push_back({k, count, cuts[k], cuts[k + 1]});
-    return out;
-}
-
 void Weights::add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room) {
-    if (rows_.is_sparse()) {
-        return rows_.add_between(V_.data(), i, part.first, part.last, classes, steps, count, room.every.data());
-    }
+    if (rows_.is_sparse()) return rows_.add_part(V_.data(), part.number, i, classes, steps, count, room.every.data());
     Size m = 0;
     for (Size k = 0; k < count; ++k) {
-        if (static_cast<Size>(classes[k]) % part.of != part.number) continue;
+        if (!part.has(classes[k])) continue;
         room.joined[m] = classes[k];
         room.joined_values[m++] = steps[k];
     }

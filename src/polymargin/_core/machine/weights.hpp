@@ -116,10 +116,17 @@ struct RowRoom {
     std::vector<double> joined_values;
 };
 
-// What one of some threads adds to: classes k with k % of == number, of sparse rows the columns from `first` to `last`.
+// What one of some threads minds: of dense rows some of the classes, side by side (what is read ahead of the last one belongs to
+// another thread), of sparse rows a part of the columns.
 struct WeightPart {
-    Size number, of;
-    Index first, last;
+    WeightPart(Size the_number, Size of, Size n_vectors)
+        : number(the_number), first(static_cast<Index>(the_number * n_vectors / of)),
+          last(static_cast<Index>((the_number + 1) * n_vectors / of)) {}
+
+    Size number;
+    Index first, last;  // classes; with a coupling the sum is one more
+
+    bool has(Index k) const { return first <= k && k < last; }
 };
 
 class Weights {
@@ -157,7 +164,12 @@ public:
     }
 
     // without a coupling: `every` is room for the padded number of classes
-    void scores(Size i, const Index* classes, Size count, double* out, double* every) const;
+    void scores(Size i, const Index* classes, Size count, double* out, double* every) const {
+        if (metric_.has_matrix() || metric_.has_scales()) return scores_in_metric(i, classes, count, out, every);
+        rows_.scores(read(), i, classes, count, out, every);
+        if (!intercept_.on) return;
+        for (Size k = 0; k < count; ++k) out[k] += offset(i, static_cast<Size>(classes[k]));
+    }
 
     // x_i . v_k and x_j . v_k of all classes at once: the vectors are read from the caches half as often
     void inner_products(Size i, Size j, double* of_i, double* of_j) const {
@@ -188,11 +200,18 @@ public:
         }
     }
 
-    // The same in parts, which threads add at the same time: of the classes, of sparse rows of the columns. Every number gets its
-    // steps from one thread, in the order of the rows: the parts change no bit. What is not a vector comes with `add_sums`.
-    std::vector<WeightPart> parts(Size count) const;
+    // Scores and steps in parts, each minded by one thread: no other reads or writes its vectors, so that they stay in its caches.
+    // Every number gets its steps in the order of the rows, and scores are joined in the order of the parts: threads change no bit.
+    // A threshold, or a matrix between the classes, needs vectors as a whole.
+    // With a coupling the last one of `classes` is their number, for the sum of all: `close` appends it to steps, if they have a sum.
+    static constexpr Size most_parts = 16;
+    bool has_parts() const { return !metric_.has_matrix() && !metric_.shrinkage.on(); }
+    WeightPart part(Size number, Size of) const { return {number, of, rows_.n_classes()}; }
+    Size close(Index* classes, double* steps, Size count) const;
+    Size part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const;  // how many
+    void join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
     void add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);
-    void add_sums(Size i, const Index* classes, const double* steps, Size count) {
+    void add_sums(Size i, const Index* classes, const double* steps, Size count) {  // what is not a vector
         if (!intercept_.on) return;
         for (Size k = 0; k < count; ++k) {
             sums_[static_cast<Size>(classes[k])] += steps[k];
@@ -222,6 +241,7 @@ private:
     // what scores are made of
     const double* read() const { return metric_.shrinkage.on() ? W_.data() : V_.data(); }
 
+    void scores_in_metric(Size i, const Index* classes, Size count, double* out, double* every) const;
     void coupled_scores(Size i, const Index* classes, Size count, double* out, RowRoom& room) const;
     void add_with_sum(Size i, const Index* classes, const double* steps, Size count);
 

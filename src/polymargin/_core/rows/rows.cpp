@@ -3,37 +3,30 @@
 
 #include <stdexcept>
 
-#if defined(__GNUC__) || defined(__clang__)
-#define PM_APART __attribute__((noinline))
-#else
-#define PM_APART
-#endif
-
 namespace polymargin {
 namespace {
 
-// The kernels that loops live on, each a function of its own: together in one they would share their registers.
 template <class Stored>
-PM_APART void scores_of(const Stored& rows, const double* V, Size i, const Index* classes, Size count, double* out,
-                        double* every) {
-    rows.scores(V, i, classes, count, out, every);
+void scores_of(const Rows::Storage& stored, const double* V, Size i, const Index* classes, Size count, double* out,
+               double* every) {
+    std::get_if<Stored>(&stored)->scores(V, i, classes, count, out, every);
 }
 
 template <class Stored>
-PM_APART void all_scores_of(const Stored& rows, const double* V, Size i, double* out) {
-    rows.all_scores(V, i, out);
+void all_scores_of(const Rows::Storage& stored, const double* V, Size i, double* out) {
+    std::get_if<Stored>(&stored)->all_scores(V, i, out);
 }
 
 template <class Stored>
-PM_APART void add_to(const Stored& rows, double* V, Size i, const Index* classes, const double* steps, Size count,
-                     double* every) {
-    rows.add(V, i, classes, steps, count, every);
+void add_to(const Rows::Storage& stored, double* V, Size i, const Index* classes, const double* steps, Size count,
+            double* every) {
+    std::get_if<Stored>(&stored)->add(V, i, classes, steps, count, every);
 }
 
 template <class Storage, class Work>
-void of_sparse(const Storage& stored, const Work& work) {
+void of_sparse(Storage& stored, const Work& work) {
     std::visit(
-        [&](const auto& rows) {
+        [&](auto& rows) {
             if constexpr (std::decay_t<decltype(rows)>::sparse) {
                 work(rows);
             } else {
@@ -68,42 +61,38 @@ void Rows::copy(Size i, double* out) const {
     std::visit([&](const auto& rows) { rows.copy(i, out); }, stored_);
 }
 
-void Rows::scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
-    std::visit([&](const auto& rows) { scores_of(rows, V, i, classes, count, out, every); }, stored_);
-}
-
-void Rows::all_scores(const double* V, Size i, double* out) const {
-    std::visit([&](const auto& rows) { all_scores_of(rows, V, i, out); }, stored_);
-}
-
-void Rows::add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-    std::visit([&](const auto& rows) { add_to(rows, V, i, classes, steps, count, every); }, stored_);
+Rows::Kernels Rows::kernels_of(const Storage& stored) {
+    return std::visit(
+        [](const auto& rows) -> Kernels {
+            using Stored = std::decay_t<decltype(rows)>;
+            return {scores_of<Stored>, all_scores_of<Stored>, add_to<Stored>};
+        },
+        stored);
 }
 
 void Rows::add_squares(const double* V, double* out) const {
     std::visit([&](const auto& rows) { rows.add_squares(V, out); }, stored_);
 }
 
-void Rows::add_between(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count,
-                       double* every) const {
-    of_sparse(stored_, [&](const auto& rows) { rows.add(V, i, first, last, classes, steps, count, every); });
+Size Rows::cut(Size parts) {
+    of_sparse(stored_, [&](auto& rows) {
+        rows.cut(parts);
+        parts = rows.n_parts();
+    });
+    return parts;
+}
+
+void Rows::part_of_scores(const double* V, Size part, Size i, const Index* classes, Size count, double* out, double* every) const {
+    of_sparse(stored_, [&](const auto& rows) { rows.part_of_scores(V, part, i, classes, count, out, every); });
+}
+
+void Rows::add_part(double* V, Size part, Size i, const Index* classes, const double* steps, Size count, double* every) const {
+    of_sparse(stored_, [&](const auto& rows) { rows.add_part(V, part, i, classes, steps, count, every); });
 }
 
 Columns Rows::columns(Size i) const {
     Columns out{};
     of_sparse(stored_, [&](const auto& rows) { out = {rows.columns(i), rows.n_stored(i)}; });
-    return out;
-}
-
-bool Rows::columns_ascend() const {
-    bool ascend = true;
-    of_sparse(stored_, [&](const auto& rows) { ascend = rows.columns_ascend(); });
-    return ascend;
-}
-
-std::vector<Index> Rows::cuts(Size count) const {
-    std::vector<Index> out;
-    of_sparse(stored_, [&](const auto& rows) { out = rows.cuts(count); });
     return out;
 }
 

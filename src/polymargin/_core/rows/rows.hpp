@@ -24,9 +24,11 @@ struct Columns {
 
 class Rows {
 public:
+    using Storage = std::variant<DenseRows<double>, DenseRows<float>, CsrRows<double>, CsrRows<float>>;
+
     template <class Stored>
     Rows(const Stored& stored)  // NOLINT: each storage is a matrix of rows
-        : stored_(stored), n_(stored.n_rows()), d_(stored.n_features()), c_(stored.n_classes()), sparse_(Stored::sparse),
+        : stored_(stored), kernels_(kernels_of(stored_)), n_(stored.n_rows()), d_(stored.n_features()), c_(stored.n_classes()), sparse_(Stored::sparse),
           bytes_(stored.bytes()), weights_size_(stored.weights_size()),
           feature_step_(stored.weight_position(1, 0)), class_step_(stored.weight_position(0, 1)) {
         if constexpr (!Stored::sparse) {
@@ -53,26 +55,38 @@ public:
     void copy(Size i, double* out) const;  // into d doubles
 
     // `out` of all scores has room for the padded number of classes
-    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const;
-    void all_scores(const double* V, Size i, double* out) const;
-    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const;
+    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
+        kernels_.scores(stored_, V, i, classes, count, out, every);
+    }
+    void all_scores(const double* V, Size i, double* out) const { kernels_.all_scores(stored_, V, i, out); }
+    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
+        kernels_.add(stored_, V, i, classes, steps, count, every);
+    }
     void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
 
-    // sparse rows only, for threads that share the columns: see csr.hpp
-    void add_between(double* V, Size i, Index first, Index last, const Index* classes, const double* steps, Size count,
-                     double* every) const;
-    bool columns_ascend() const;
+    // Sparse rows only; the first three for threads that share the columns (csr.hpp). `cut` says how many parts there are then.
+    Size cut(Size parts);
+    void part_of_scores(const double* V, Size part, Size i, const Index* classes, Size count, double* out, double* every) const;
+    void add_part(double* V, Size part, Size i, const Index* classes, const double* steps, Size count, double* every) const;
     Columns columns(Size i) const;
-    std::vector<Index> cuts(Size count) const;
 
     // dense rows only
     void all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const;
     double dot_rows(Size i, Size j) const;
 
 private:
+    // What loops live on, of one storage: found once, not at every call.
+    struct Kernels {
+        void (*scores)(const Storage&, const double*, Size, const Index*, Size, double*, double*);
+        void (*all_scores)(const Storage&, const double*, Size, double*);
+        void (*add)(const Storage&, double*, Size, const Index*, const double*, Size, double*);
+    };
+    static Kernels kernels_of(const Storage& stored);
+
     void prefetch_sparse(Size i) const;
 
-    std::variant<DenseRows<double>, DenseRows<float>, CsrRows<double>, CsrRows<float>> stored_;
+    Storage stored_;
+    Kernels kernels_;
     Size n_, d_, c_;
     bool sparse_;
     Size bytes_, weights_size_, feature_step_, class_step_;

@@ -31,9 +31,11 @@ private:
 
 Team::Team(int n_threads) {
     try {
-        for (int t = 1; t < n_threads; ++t) workers_.emplace_back([this] { wait_for_work(); });
+        // their number is known before the first of them chooses a piece: there is none yet
+        for (int t = 1; t < n_threads; ++t) workers_.emplace_back([this, t] { wait_for_work(static_cast<Size>(t)); });
     } catch (...) {  // as many as the system has given
     }
+    size_ = workers_.size() + 1;
 }
 
 Team::~Team() {
@@ -43,9 +45,9 @@ Team::~Team() {
 
 void Team::run(Size count) {
     done_.store(0, std::memory_order_relaxed);
-    const std::uint64_t last = round_.load(std::memory_order_relaxed) >> (2 * next_bits);
-    round_.store((last + 1) << (2 * next_bits) | count << next_bits, std::memory_order_release);
-    work();
+    const std::uint64_t last = round_.load(std::memory_order_relaxed) >> most_pieces;
+    round_.store((last + 1) << most_pieces | ((std::uint64_t{1} << count) - 1), std::memory_order_release);
+    work(0);
     for (Patience patience; done_.load(std::memory_order_acquire) < count;) patience.wait();
     if (failed_.load(std::memory_order_relaxed)) {
         failed_.store(false, std::memory_order_relaxed);
@@ -53,12 +55,23 @@ void Team::run(Size count) {
     }
 }
 
-void Team::work() {
+Size Team::choose(std::uint32_t left, Size thread) const {
+    for (Size k = thread; k < most_pieces; k += size_) {
+        if (left >> k & 1u) return k;
+    }
+    Size k = 0;
+    while (!(left >> k & 1u)) ++k;
+    return k;
+}
+
+void Team::work(Size thread) {
     std::uint64_t round = round_.load(std::memory_order_acquire);
-    while (taken(round) < pieces(round)) {
-        if (!round_.compare_exchange_weak(round, round + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    while (left(round) != 0) {
+        const Size piece = choose(left(round), thread);
+        const std::uint64_t without = round & ~(std::uint64_t{1} << piece);
+        if (!round_.compare_exchange_weak(round, without, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
         try {
-            call_(piece_, taken(round));
+            call_(piece_, piece);
         } catch (...) {
             if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
         }
@@ -67,11 +80,10 @@ void Team::work() {
     }
 }
 
-void Team::wait_for_work() {
+void Team::wait_for_work(Size thread) {
     for (Patience patience; !over_.load(std::memory_order_acquire);) {
-        const std::uint64_t round = round_.load(std::memory_order_acquire);
-        if (taken(round) < pieces(round)) {
-            work();
+        if (left(round_.load(std::memory_order_acquire)) != 0) {
+            work(thread);
             patience = Patience();
         } else {
             patience.wait();

@@ -7,30 +7,40 @@
 
 namespace polymargin {
 
+// Keeps what is above nu of the first `count` values, in their order; returns how many there are, and adds them to `sum`. Without a
+// branch: which values stay is as good as random.
+inline Size keep_above(double nu, double* values, Size count, double& sum) {
+    Size kept = 0;
+    for (Size k = 0; k < count; ++k) {
+        const double value = values[k];
+        const bool above = value > nu;
+        values[kept] = value;
+        sum += above ? value : 0.0;
+        kept += above;
+    }
+    return kept;
+}
+
 // nu with sum_k (a_k - nu)_+ = total. `scratch` holds count doubles.
 inline double simplex_threshold(const double* a, Size count, double total, double* scratch) {
-    std::copy_n(a, count, scratch);
-    double nu = -infinity;
+    double nu = -infinity, sum = -total;
+    for (Size k = 0; k < count; ++k) sum += scratch[k] = a[k];
     for (Size left = count, before = count + 1; left > 0 && left < before;) {
-        double sum = -total;
-        for (Size k = 0; k < left; ++k) sum += scratch[k];
         nu = sum / static_cast<double>(left);
         before = left;
-        left = static_cast<Size>(std::partition(scratch, scratch + left, [nu](double v) { return v > nu; }) - scratch);
+        left = keep_above(nu, scratch, left, sum = -total);
     }
     return nu;
 }
 
 // nu with sum_k (h_k - nu)_+ = nu - h_target
 inline double open_threshold(const double* h, Size count, double h_target, double* scratch) {
-    std::copy_n(h, count, scratch);
-    double nu = h_target;
+    double nu = h_target, sum = h_target;
+    for (Size k = 0; k < count; ++k) sum += scratch[k] = h[k];
     for (Size left = count, before = count + 1; left < before;) {
-        double sum = h_target;
-        for (Size k = 0; k < left; ++k) sum += scratch[k];
         nu = sum / static_cast<double>(left + 1);
         before = left;
-        left = static_cast<Size>(std::partition(scratch, scratch + left, [nu](double v) { return v > nu; }) - scratch);
+        left = keep_above(nu, scratch, left, sum = h_target);
     }
     return nu;
 }
