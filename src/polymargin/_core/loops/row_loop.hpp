@@ -31,8 +31,6 @@ public:
           together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
         if (Metric::between_classes) together_ = Together(1, state_.rows);
-        // sparse rows are cut whether there are threads or not: scores are sums in this order
-        if (together_.most() > 1 && state_.rows.is_sparse()) column_parts_ = state_.rows.cut(most_column_parts);
         for (Size k = 0; k < together_.most(); ++k) places_.emplace_back(domain_, c_);
         std::iota(all_classes_.begin(), all_classes_.end(), Index{0});
         if (Metric::has_scales) state_.metric.scales.assign(c_, 1.0);
@@ -47,7 +45,7 @@ public:
     void ascend(std::int64_t max_visits, double tol, const Poll& poll) override {
         const double last_check = progress().estimate;
         const std::int64_t stop = progress().visits + max_visits;
-        const bool shares = together_.most() > 1 && state_.weights.has_parts() && (column_parts_ > 1 || !state_.rows.is_sparse());
+        const bool shares = together_.most() > 1 && state_.weights.has_parts();
         Team team(shares ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
@@ -188,7 +186,7 @@ private:
     // The same by threads, each of which minds a part of the class vectors: it adds what the last rows have moved, and finds what its
     // part is of the scores of the next.
     bool epoch_in_parts(std::int64_t max_visits, Team& team, const Poll& poll) {
-        const Size parts = state_.rows.is_sparse() ? column_parts_ : team.size();
+        const Size parts = team.size();
         if (answers_.size() != parts) answers_.assign(parts, {together_.most(), state_.rows.n_classes()});
         Exchange exchange(together_.most(), state_.rows.n_classes());
         const bool again = schedule_.epoch_together(
@@ -394,9 +392,7 @@ private:
 
     Together together_;
     std::vector<Place> places_;
-    static constexpr Size most_column_parts = 4;  // sums of a row's scores that threads may share
-    static constexpr Size long_lists = 256;       // from so many classes on threads share the solving of rows too
-    Size column_parts_ = 1;
+    static constexpr Size long_lists = 256;  // from so many classes on threads share the solving of rows too
     std::vector<Exchange::Answer> answers_;
     std::vector<double> lags_;
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances

@@ -89,10 +89,6 @@ void Weights::scores_in_metric(Size i, const Index* classes, Size count, double*
 }
 
 Size Weights::part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const {
-    if (rows_.is_sparse()) {
-        rows_.part_of_scores(V_.data(), part.number, i, classes, count, out, room.every.data());
-        return count;
-    }
     Size m = 0;
     for (Size k = 0; k < count; ++k) {
         room.joined[m] = classes[k];
@@ -103,18 +99,11 @@ Size Weights::part_of_scores(const WeightPart& part, Size i, const Index* classe
 }
 
 void Weights::join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const {
-    if (rows_.is_sparse()) {
+    for (Size number = 0; number < parts; ++number) {
+        const WeightPart its = part(number, parts);
+        const double* next = partial[number];
         for (Size k = 0; k < count; ++k) {
-            out[k] = partial[0][k];
-            for (Size number = 1; number < parts; ++number) out[k] += partial[number][k];
-        }
-    } else {
-        for (Size number = 0; number < parts; ++number) {
-            const WeightPart mine = part(number, parts);
-            const double* next = partial[number];
-            for (Size k = 0; k < count; ++k) {
-                if (mine.has(classes[k])) out[k] = *next++;
-            }
+            if (its.has(classes[k])) out[k] = *next++;
         }
     }
     if (metric_.coupled) {  // the sum is the last one
@@ -131,7 +120,6 @@ void Weights::join_scores(Size parts, Size i, const Index* classes, Size count, 
 }
 
 void Weights::add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room) {
-    if (rows_.is_sparse()) return rows_.add_part(V_.data(), part.number, i, classes, steps, count, room.every.data());
     Size m = 0;
     for (Size k = 0; k < count; ++k) {
         if (!part.has(classes[k])) continue;

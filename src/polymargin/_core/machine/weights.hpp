@@ -116,14 +116,12 @@ struct RowRoom {
     std::vector<double> joined_values;
 };
 
-// What one of some threads minds: of dense rows some of the classes, side by side (what is read ahead of the last one belongs to
-// another thread), of sparse rows a part of the columns.
+// What one of some threads minds: class vectors that lie side by side. (A processor reads ahead of the last one of them: what lies
+// there should be its own too.)
 struct WeightPart {
-    WeightPart(Size the_number, Size of, Size n_vectors)
-        : number(the_number), first(static_cast<Index>(the_number * n_vectors / of)),
-          last(static_cast<Index>((the_number + 1) * n_vectors / of)) {}
+    WeightPart(Size number, Size of, Size n_vectors)
+        : first(static_cast<Index>(number * n_vectors / of)), last(static_cast<Index>((number + 1) * n_vectors / of)) {}
 
-    Size number;
     Index first, last;  // classes; with a coupling the sum is one more
 
     bool has(Index k) const { return first <= k && k < last; }
@@ -201,11 +199,11 @@ public:
     }
 
     // Scores and steps in parts, each minded by one thread: no other reads or writes its vectors, so that they stay in its caches.
-    // Every number gets its steps in the order of the rows, and scores are joined in the order of the parts: threads change no bit.
-    // A threshold, or a matrix between the classes, needs vectors as a whole.
+    // Every vector gets its steps in the order of the rows: threads change no bit. Sparse rows have all classes of a feature in one
+    // cache line, and a threshold or a matrix between the classes needs them all.
     // With a coupling the last one of `classes` is their number, for the sum of all: `close` appends it to steps, if they have a sum.
     static constexpr Size most_parts = 16;
-    bool has_parts() const { return !metric_.has_matrix() && !metric_.shrinkage.on(); }
+    bool has_parts() const { return !rows_.is_sparse() && !metric_.has_matrix() && !metric_.shrinkage.on(); }
     WeightPart part(Size number, Size of) const { return {number, of, rows_.n_classes()}; }
     Size close(Index* classes, double* steps, Size count) const;
     Size part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const;  // how many

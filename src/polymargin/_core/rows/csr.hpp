@@ -1,12 +1,5 @@
 // Sparse rows and their class weights, feature by feature: one stored entry of x_i serves all classes from one cache line.
-//
-// Threads share them by columns: `cut` divides these into parts, and from then on a score is the sum of what each part adds to it,
-// in the order of the parts, whoever has added it up. A thread that minds a part reads and writes weights that no other touches.
 #pragma once
-
-#include <algorithm>
-#include <memory>
-#include <vector>
 
 #include "basics.hpp"
 #include "pack.hpp"
@@ -59,49 +52,52 @@ public:
     }
 
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
-        if (wants_most(count)) {
+        if (2 * count > c_) {  // most classes wanted: whole cache lines are cheaper than picking
             all_scores(V, i, every);
             for (Size k = 0; k < count; ++k) out[k] = every[classes[k]];
             return;
         }
-        for (Size part = 0; part < parts_; ++part) pick(V, entries(i, part), classes, count, out, part == 0);
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) picked<4>(V, i, classes + k, out + k);
+        switch (count - k) {
+            case 3: picked<3>(V, i, classes + k, out + k); break;
+            case 2: picked<2>(V, i, classes + k, out + k); break;
+            case 1: picked<1>(V, i, classes + k, out + k); break;
+            default: break;
+        }
     }
 
     // `out` has room for the padded number of classes.
     void all_scores(const double* V, Size i, double* out) const {
-        for (Size part = 0; part < parts_; ++part) all_scores(V, entries(i, part), out, part == 0);
+        Size k = 0;
+        for (; k + 32 <= stride_; k += 32) block<32>(V + k, i, out + k);
+        switch (stride_ - k) {
+            case 28: block<28>(V + k, i, out + k); break;
+            case 24: block<24>(V + k, i, out + k); break;
+            case 20: block<20>(V + k, i, out + k); break;
+            case 16: block<16>(V + k, i, out + k); break;
+            case 12: block<12>(V + k, i, out + k); break;
+            case 8: block<8>(V + k, i, out + k); break;
+            case 4: block<4>(V + k, i, out + k); break;
+            default: break;
+        }
     }
 
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-        add(V, {indptr_[i], indptr_[i + 1], indptr_[i + 1]}, classes, steps, count, every);
-    }
-
-    Size n_parts() const { return parts_; }
-
-    // Divides the columns into parts of about as many stored entries each; nothing changes where the columns of a row do not ascend.
-    void cut(Size parts) {
-        const std::vector<Index> at = cuts(parts);
-        std::vector<std::uint32_t> splits(n_ * (parts - 1));
-        for (Size i = 0; i < n_; ++i) {
-            const Index *begin = indices_ + indptr_[i], *end = indices_ + indptr_[i + 1];
-            if (!std::is_sorted(begin, end)) return;
-            for (Size part = 1; part < parts; ++part) {
-                splits[i * (parts - 1) + part - 1] = static_cast<std::uint32_t>(std::lower_bound(begin, end, at[part]) - begin);
-            }
+        if (4 * count > c_) {  // many classes move: whole vectors are cheaper than picking
+            for (Size k = 0; k < stride_; ++k) every[k] = 0.0;
+            for (Size k = 0; k < count; ++k) every[classes[k]] = steps[k];
+            add_all(V, i, every);
+            return;
         }
-        parts_ = parts;
-        splits_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(splits));
-    }
-
-    // What one part adds to the scores.
-    void part_of_scores(const double* V, Size part, Size i, const Index* classes, Size count, double* out, double* every) const {
-        if (!wants_most(count)) return pick(V, entries(i, part), classes, count, out, true);
-        all_scores(V, entries(i, part), every, true);
-        for (Size k = 0; k < count; ++k) out[k] = every[classes[k]];
-    }
-
-    void add_part(double* V, Size part, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-        add(V, entries(i, part), classes, steps, count, every);
+        Size k = 0;
+        for (; k + 4 <= count; k += 4) add_picked<4>(V, i, classes + k, steps + k);
+        switch (count - k) {
+            case 3: add_picked<3>(V, i, classes + k, steps + k); break;
+            case 2: add_picked<2>(V, i, classes + k, steps + k); break;
+            case 1: add_picked<1>(V, i, classes + k, steps + k); break;
+            default: break;
+        }
     }
 
     // vector += step x_i
@@ -117,102 +113,34 @@ public:
     }
 
 private:
-    struct Entries {
-        std::int64_t begin, end;
-        std::int64_t known;  // up to here entries will be read, by this thread: what they need is fetched ahead
-    };
-
-    Entries entries(Size i, Size part) const {
-        const std::int64_t first = indptr_[i], end = indptr_[i + 1];
-        if (parts_ == 1) return {first, end, end};
-        const std::uint32_t* splits = splits_->data() + i * (parts_ - 1);
-        return {part == 0 ? first : first + splits[part - 1], part + 1 == parts_ ? end : first + splits[part], end};
-    }
-
-    // Columns that cut the stored entries into `count` parts of about the same size.
-    std::vector<Index> cuts(Size count) const {
-        const Size stored = static_cast<Size>(indptr_[n_]), step = std::max<Size>(1, stored / 65536);
-        std::vector<Index> sample, out(count, 0);
-        for (Size p = 0; p < stored; p += step) sample.push_back(indices_[p]);
-        std::sort(sample.begin(), sample.end());
-        for (Size k = 1; k < count && !sample.empty(); ++k) out[k] = sample[k * sample.size() / count];
-        return out;
-    }
-
-    bool wants_most(Size count) const { return 2 * count > c_; }  // then whole cache lines are cheaper than picking
-
-    // Scores of some classes, or more of them if it is not the `first` part.
-    void pick(const double* V, Entries entries, const Index* classes, Size count, double* out, bool first) const {
-        Size k = 0;
-        for (; k + 4 <= count; k += 4) picked<4>(V, entries, classes + k, out + k, first);
-        switch (count - k) {
-            case 3: picked<3>(V, entries, classes + k, out + k, first); break;
-            case 2: picked<2>(V, entries, classes + k, out + k, first); break;
-            case 1: picked<1>(V, entries, classes + k, out + k, first); break;
-            default: break;
-        }
-    }
-
-    void all_scores(const double* V, Entries entries, double* out, bool first) const {
-        Size k = 0;
-        for (; k + 32 <= stride_; k += 32) block<32>(V + k, entries, out + k, first);
-        switch (stride_ - k) {
-            case 28: block<28>(V + k, entries, out + k, first); break;
-            case 24: block<24>(V + k, entries, out + k, first); break;
-            case 20: block<20>(V + k, entries, out + k, first); break;
-            case 16: block<16>(V + k, entries, out + k, first); break;
-            case 12: block<12>(V + k, entries, out + k, first); break;
-            case 8: block<8>(V + k, entries, out + k, first); break;
-            case 4: block<4>(V + k, entries, out + k, first); break;
-            default: break;
-        }
-    }
-
-    void add(double* V, Entries entries, const Index* classes, const double* steps, Size count, double* every) const {
-        if (4 * count > c_) {  // many classes move: whole vectors are cheaper than picking
-            for (Size k = 0; k < stride_; ++k) every[k] = 0.0;
-            for (Size k = 0; k < count; ++k) every[classes[k]] = steps[k];
-            add_all(V, entries, every);
-            return;
-        }
-        Size k = 0;
-        for (; k + 4 <= count; k += 4) add_picked<4>(V, entries, classes + k, steps + k);
-        switch (count - k) {
-            case 3: add_picked<3>(V, entries, classes + k, steps + k); break;
-            case 2: add_picked<2>(V, entries, classes + k, steps + k); break;
-            case 1: add_picked<1>(V, entries, classes + k, steps + k); break;
-            default: break;
-        }
-    }
-
     template <int K>
-    void picked(const double* V, Entries entries, const Index* classes, double* out, bool first) const {
+    void picked(const double* V, Size i, const Index* classes, double* out) const {
         double sum[K] = {};
-        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
+        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
             const double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
             for (int k = 0; k < K; ++k) sum[k] += v[classes[k]] * x;
         }
-        for (int k = 0; k < K; ++k) out[k] = first ? sum[k] : out[k] + sum[k];
+        for (int k = 0; k < K; ++k) out[k] = sum[k];
     }
 
     template <int K>
-    void add_picked(double* V, Entries entries, const Index* classes, const double* steps) const {
+    void add_picked(double* V, Size i, const Index* classes, const double* steps) const {
         double step[K];
         Size at[K];
         for (int k = 0; k < K; ++k) {
             step[k] = steps[k];
             at[k] = static_cast<Size>(classes[k]);
         }
-        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
+        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
             for (int k = 0; k < K; ++k) v[at[k]] += step[k] * x;
         }
     }
 
-    void add_all(double* V, Entries entries, const double* steps) const {
-        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
+    void add_all(double* V, Size i, const double* steps) const {
+        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
             const double x = static_cast<double>(data_[p]);
             const Pack spread_x = spread(x);
@@ -221,11 +149,12 @@ private:
     }
 
     template <int K>
-    void block(const double* V, Entries entries, double* out, bool first) const {
+    void block(const double* V, Size i, double* out) const {
         Pack sums[K / 4];
         for (int k = 0; k < K / 4; ++k) sums[k] = spread(0.0);
-        for (std::int64_t p = entries.begin; p < entries.end; ++p) {
-            if (p + 8 < entries.known) {
+        const std::int64_t end = indptr_[i + 1];
+        for (std::int64_t p = indptr_[i]; p < end; ++p) {
+            if (p + 8 < end) {
                 const double* ahead = V + static_cast<Size>(indices_[p + 8]) * stride_;
                 for (int k = 0; k < K; k += 8) PM_PREFETCH(ahead + k);
             }
@@ -233,15 +162,13 @@ private:
             const Pack x = spread(static_cast<double>(data_[p]));
             for (int k = 0; k < K / 4; ++k) sums[k] += load(v + 4 * k) * x;
         }
-        for (int k = 0; k < K / 4; ++k) store(out + 4 * k, first ? sums[k] : load(out + 4 * k) + sums[k]);
+        for (int k = 0; k < K / 4; ++k) store(out + 4 * k, sums[k]);
     }
 
     const T* data_;
     const Index* indices_;
     const std::int64_t* indptr_;
     Size n_, d_, c_, stride_;
-    Size parts_ = 1;
-    std::shared_ptr<const std::vector<std::uint32_t>> splits_;  // (n, parts - 1): where the entries of a row pass a cut
 };
 
 }  // namespace polymargin

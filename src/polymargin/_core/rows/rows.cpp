@@ -23,19 +23,6 @@ void add_to(const Rows::Storage& stored, double* V, Size i, const Index* classes
     std::get_if<Stored>(&stored)->add(V, i, classes, steps, count, every);
 }
 
-template <class Storage, class Work>
-void of_sparse(Storage& stored, const Work& work) {
-    std::visit(
-        [&](auto& rows) {
-            if constexpr (std::decay_t<decltype(rows)>::sparse) {
-                work(rows);
-            } else {
-                throw std::logic_error("dense rows have no stored columns");
-            }
-        },
-        stored);
-}
-
 }  // namespace
 
 double Rows::squared_norm(Size i) const {
@@ -74,26 +61,16 @@ void Rows::add_squares(const double* V, double* out) const {
     std::visit([&](const auto& rows) { rows.add_squares(V, out); }, stored_);
 }
 
-Size Rows::cut(Size parts) {
-    of_sparse(stored_, [&](auto& rows) {
-        rows.cut(parts);
-        parts = rows.n_parts();
-    });
-    return parts;
-}
-
-void Rows::part_of_scores(const double* V, Size part, Size i, const Index* classes, Size count, double* out, double* every) const {
-    of_sparse(stored_, [&](const auto& rows) { rows.part_of_scores(V, part, i, classes, count, out, every); });
-}
-
-void Rows::add_part(double* V, Size part, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-    of_sparse(stored_, [&](const auto& rows) { rows.add_part(V, part, i, classes, steps, count, every); });
-}
-
 Columns Rows::columns(Size i) const {
-    Columns out{};
-    of_sparse(stored_, [&](const auto& rows) { out = {rows.columns(i), rows.n_stored(i)}; });
-    return out;
+    return std::visit(
+        [&](const auto& rows) -> Columns {
+            if constexpr (std::decay_t<decltype(rows)>::sparse) {
+                return {rows.columns(i), rows.n_stored(i)};
+            } else {
+                throw std::logic_error("dense rows have no stored columns");
+            }
+        },
+        stored_);
 }
 
 void Rows::all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const {

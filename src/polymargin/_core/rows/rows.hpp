@@ -64,11 +64,7 @@ public:
     }
     void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
 
-    // Sparse rows only; the first three for threads that share the columns (csr.hpp). `cut` says how many parts there are then.
-    Size cut(Size parts);
-    void part_of_scores(const double* V, Size part, Size i, const Index* classes, Size count, double* out, double* every) const;
-    void add_part(double* V, Size part, Size i, const Index* classes, const double* steps, Size count, double* every) const;
-    Columns columns(Size i) const;
+    Columns columns(Size i) const;  // sparse rows only
 
     // dense rows only
     void all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const;
