@@ -437,6 +437,15 @@ def test_never_worse_than_without_class_vectors(regularizer, fit_intercept):
             assert excess(quietly(est, X, y)) <= C * len(y) * (1 + 1e-9)
 
 
+def test_a_machine_without_angles_that_is_all_but_zero_may_be_sparse():
+    """Where W = 0 is all but proven to be the best, the start is solved as convex machines are, which may keep W sparse."""
+    X, y = sp.csr_matrix((105, 14)), np.arange(105) % 2
+    for omega in (0.0, 1.0):
+        est = AngularSVC(omega=omega, fit_intercept=False, tol=1e-4, max_iter=3, warm_start=True, random_state=0)
+        est = quietly(quietly(est, X, y).set_params(C=3.0), X, y)
+        assert isinstance(est.class_vectors_, np.ndarray) and est.certificate_.converged
+
+
 def test_the_warning_about_a_trivial_solution_claims_what_is_proven():
     X, y = overlapping_blobs(400, 8, 6, seed=1)  # no class stands out: the Crammer-Singer machine is 0 too
     with pytest.warns(UserWarning, match="no machine is better by more than 0.1 %"):

@@ -91,6 +91,23 @@ def test_every_loss_descends_to_a_stationary_point(loss: Any, kind: str) -> None
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_however_early_a_descent_ends_it_is_no_worse_than_offsets_alone(loss: Any) -> None:
+    rng, c = np.random.default_rng(1), 5
+    y = rng.integers(0, c, 60).astype(np.int32)
+    y[:c] = range(c)
+    cost = np.array([20.0, 10.0, 2.0, 1.0, 1.0])[y]
+    penalty = penalty_for(loss, AnglePenalty(1.0, "angular"))
+    problem = Problem(10.0 * rng.normal(size=(60, 3)), y, cost, c, loss, penalty, True)
+    end = solve(problem, Ledger(1e-4), max_iter=1, seed=0).certificate
+
+    def with_offsets(b: Any) -> float:
+        return problem.primal(np.zeros((3, c)), b - b.mean() if loss.sums_to_zero else b)
+
+    known = min(minimize(with_offsets, start, method="Powell").fun for start in 2.0 * rng.normal(size=(5, c)))
+    assert end.primal - known <= 2e-3 * abs(known)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_bound_of_a_model_lies_below_it(loss: Any, fit_intercept: bool) -> None:
     """Whatever the duals: those of a random machine, moved into their domains."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import cvxpy as cp
 import numpy as np
@@ -270,6 +271,59 @@ def test_where_every_round_is_above_w_0_the_papers_machine_is_still_that_of_the_
         est.fit(X, y)
     assert est.score(X, y) > 0.9  # W = 0 has the share of the first class, a third
     assert est.objective_ == pytest.approx(est.objective(X, y), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_a_papers_machine_that_settled_above_w_0_is_no_success(kernel, n_classes):
+    X, y = make_blobs(7 * n_classes, n_features=4, centers=n_classes, cluster_std=1.0, random_state=3)
+    est = papers_machine(1.0, mu=1.0, kernel=kernel, gamma=1.0, degree=1, max_iter=100_000)
+    with pytest.warns(ConvergenceWarning, match="settled above a better machine, W = 0"):
+        est.fit(X, y)
+    assert est.certificate_.status == "stalled" and est.last_decrease_ <= est.tol
+    assert est.objective_ == est.objective_history_[-1] > est.objective_history_[0] == len(y)  # kept all the same
+
+
+@functools.cache
+def uneven_rows():
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(4), [40, 6, 5, 5])
+    return rng.normal(size=(len(y), 3)) + 3.0 * rng.normal(size=(4, 3))[y], y
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_however_early_a_fit_ends_it_is_no_worse_than_w_0(n_classes, kernel, fit_intercept):
+    X, y = uneven_rows()
+    X, y = X[y < n_classes], y[y < n_classes]
+    params = {"kernel": kernel, "gamma": 1.0, "degree": 1, "fit_intercept": fit_intercept}
+    share = (y == 0).mean()
+    known = 1e3 * len(y) * (4.0 * share * (1.0 - share) if fit_intercept else 1.0)
+    for max_iter in (1, 2, 3, 5, 8, 13, 1000):
+        est = MarginDistributionSVC(1e3, mu=1.0, theta=0.3, max_iter=max_iter, random_state=0, **params)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            est.fit(X, y)
+        end = est.certificate_
+        assert est.objective_ <= known * (1.0 + 1e-9) and end.dual <= known
+        assert est.objective_ == pytest.approx(est.objective(X, y), rel=1e-9)
+        assert [w.category for w in caught] == ([] if end.converged else [ConvergenceWarning])
+        assert (np.diff(est.objective_history_) < 0.0).all()
+    assert end.converged
+
+
+def test_the_best_offsets_without_vectors_are_known():
+    rng = np.random.default_rng(0)
+    for share in (0.2, 0.45, 0.6, 0.95):
+        y = np.arange(5, dtype=np.int32)
+        cost = np.append(share, (1.0 - share) * rng.dirichlet(np.ones(4)))
+        problem = Problem(np.zeros((5, 2)), y, cost, 5, MarginDistributionLoss(0.3, 0.5), SquaredNorm(), True)
+        found = rival_rounds.without_vectors(problem)
+        assert problem.primal(found.W, found.b) == pytest.approx(found.primal, rel=1e-12)
+        for b in 10.0 ** rng.uniform(-2, 1, size=(2000, 1)) * rng.normal(size=(2000, 5)):
+            assert found.primal <= problem.primal(found.W, b)
+            assert found.primal <= problem.primal(found.W, found.b + 0.01 * b)
 
 
 def test_a_round_of_the_paper_that_is_cut_short_does_not_count():
@@ -706,7 +760,7 @@ def test_short_rounds_that_find_nothing_better_give_way_to_descending_ones(monke
     settings, ledger = margin_step.Settings(10**7, 0, 1), Ledger(1e-4)
     ascent = margin_step.Ascent(problem, settings)
     seen = margin_step.solve_step(ascent, 0.2)
-    descent = rival_rounds.BestMachine(ascent, seen.stated)
+    descent = rival_rounds.BestMachine(problem, ascent, seen.stated)
     start = descent.value
     monkeypatch.setattr(margin_step.Ascent, "run_epochs", lambda *_: None)  # rounds that never begin
     steps = rival_rounds.short_rounds(problem, settings, ascent, seen, ledger, descent)

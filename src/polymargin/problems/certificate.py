@@ -41,10 +41,11 @@ class Certificate:
     ----------
     status : str
         "optimal" if ``gap <= tol * |primal - constant|``, both finite; "max_iter" if the iterations ran out before;
-        "stalled" if rounding stopped the progress; "interrupted" if the user did and `on_interrupt` is "keep". A machine
-        that is not convex ends "stationary" once its outer loop's relative decrease is below `tol`. "sparsified" or
-        "averaged" if `sparsify`, or the mean of machines that ``probability="averaged"`` takes, has left more than the
-        tolerance between the objective and the bound (see `price`).
+        "stalled" if rounding stopped the progress, or an iteration that does not descend has ended above W = 0;
+        "interrupted" if the user did and `on_interrupt` is "keep". A machine that is not convex ends "stationary" once its
+        outer loop's relative decrease is below `tol`. "sparsified" or "averaged" if `sparsify`, or the mean of machines
+        that ``probability="averaged"`` takes, has left more than the tolerance between the objective and the bound (see
+        `price`).
     primal : float
         Objective F of the machine, in the scale of the documentation.
     dual : float

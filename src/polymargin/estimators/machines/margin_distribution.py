@@ -50,9 +50,9 @@ class MarginDistributionSVC(MarginClassifier):
         Weight of margins above the band against those below it, ``0 < mu <= 1``.
     relaxation : {"cccp", "paper"}, default="cccp"
         How a round is made convex. "cccp" measures margins above the band against the rival class of the last round: a
-        concave-convex procedure; the best machine of all rounds is kept. "paper" is the paper's Algorithm 1, which freezes
-        that rival's score instead. It starts at W = 0, often raises the objective, and has no free intercept
-        (``fit_intercept=False``). The machine of the last round is kept, as in the paper.
+        concave-convex procedure; the best machine of all rounds is kept, shortened should W = 0 be better. "paper" is
+        the paper's Algorithm 1, which freezes that rival's score instead. It starts at W = 0, often raises the objective,
+        and has no free intercept (``fit_intercept=False``). The machine of the last round is kept, as in the paper.
 
     Attributes
     ----------
@@ -79,8 +79,9 @@ class MarginDistributionSVC(MarginClassifier):
     and its dual bounds the last convex problem only. The rounds start from the better of the hinge and the squared-hinge
     machine of Crammer and Singer. With two classes the status is "optimal", and the dual bounds the optimum.
 
-    With ``relaxation="paper"`` the status is "stationary" where the iteration has settled, and "max_iter" where it has not.
-    The dual bounds the optimum from below by what margins below the band cost alone: the gap does not close.
+    With ``relaxation="paper"`` the status is "stationary" where the iteration has settled, "stalled" where that is above
+    W = 0, and "max_iter" where it has not settled. The dual bounds the optimum from below by what margins below the band
+    cost alone: the gap does not close.
 
     Examples
     --------
@@ -152,7 +153,9 @@ class MarginDistributionSVC(MarginClassifier):
             before = np.minimum.accumulate(self.objective_history_)[:-1]
             self.objective_history_ = self.objective_history_[np.append(True, self.objective_history_[1:] < before)]
         if np.isclose(self.objective_history_[-1], self.objective_, rtol=1e-6):  # the same machine, evaluated as returned
-            self.objective_history_[-1] = self.objective_
+            before = self.objective_history_[:-1]
+            before = before if self.relaxation == "paper" else before[before > self.objective_]
+            self.objective_history_ = np.append(before, self.objective_)
         self.last_decrease_ = solution.last_change
 
     def _leftover(self, problem: Problem, solution: Solution) -> Warm | None:
@@ -205,11 +208,13 @@ class MarginDistributionSVC(MarginClassifier):
     def _not_converged(self) -> str:
         certificate, name = self.certificate_, type(self).__name__
         if self.relaxation == "paper":
+            how, more = "did not settle", "; or raise max_iter"
+            if certificate.status == "stalled":
+                how, more = "settled above a better machine, W = 0 or its own before rounding", ""
             return (
-                f"{name} stopped after {certificate.n_iter} iterations: the paper's iteration did not settle (objective "
+                f"{name} stopped after {certificate.n_iter} iterations: the paper's iteration {how} (objective "
                 f"{certificate.primal:.6g} in the last round, which is kept, {self.objective_history_.min():.6g} in the "
-                f"best; last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends; or "
-                "raise max_iter."
+                f"best; last relative change {self.last_decrease_:.2e}, tol={self.tol:g}). relaxation='cccp' descends{more}."
             )
         if certificate.bounds == "optimum":
             return super()._not_converged()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from polymargin.penalties import AtSumZero, SquaredNorm
 from polymargin.penalties.angular import AnglePenalty, angles_between, smallest_angle
@@ -22,6 +24,7 @@ from polymargin.solvers.models.angles.starts import WIDEST, Classical, Memory, S
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 START_TOL, START_EPOCHS = 1e-3, 300  # the machine without angles is only the start: no need to know it better
+OFFSET_EPOCHS = 1000  # for the best offsets of W = 0: one row a class
 FLOOR = 1e-6  # of a typical singular value of the machine without angles
 NARROWER = 0.3  # factor on the width of rounded kinks from round to round, down to KINK
 _ROUNDS = 12  # of kinks
@@ -95,7 +98,7 @@ class _Run:
         ledger = Ledger(max(tol, START_TOL), rounding=self.plain.rounding_at)
         solution = self._plainly(dual_ascent, ledger, min(self.max_iter, START_EPOCHS), self.near())
         left = self.max_iter - self.epochs(0)
-        if ledger.dual >= 0.99 * _without_vectors(self.plain).primal and ledger.tol > tol and left > 0:
+        if ledger.dual >= 0.99 * self._without_vectors(self.plain).primal and ledger.tol > tol and left > 0:
             ledger.ask(tol)  # all but W = 0: that is worth a proof
             again = None if solution.duals is None else Start(solution.duals, solution.machine.b)
             solution = self._plainly(solve_convex, ledger, left, again)
@@ -107,7 +110,19 @@ class _Run:
         settings = {"max_iter": max_iter, "seed": self.seed, "n_threads": self.n_threads, "start": start}
         solution = solve(self.plain, ledger, **settings)
         self.spent += solution.certificate.n_iter * self.problem.n_rows
+        machine = solution.machine
+        if sparse.issparse(machine.W):  # whose angles are asked for
+            solution = solution._replace(machine=machine._replace(W=machine.W.toarray()))
         return solution
+
+    def _without_vectors(self, problem: Problem) -> Machine:
+        """W = 0 with the best offsets."""
+        W, b = np.zeros((problem.n_features, problem.n_classes)), self._offsets_without_vectors
+        return Machine(W, b, problem.primal(W, b))
+
+    @cached_property
+    def _offsets_without_vectors(self) -> Array:
+        return _best_offsets(self.plain)
 
     def _settle_at(self, classical: Classical) -> None:
         """The angles know their rank and their scale."""
@@ -123,7 +138,7 @@ class _Run:
         self._settle_at(self._coarsely())
         ledger.leave_out(penalty.least)
         self.bound = self.classical.bound + penalty.least
-        zero = _without_vectors(problem)
+        zero = self._without_vectors(problem)
         if zero.primal - self.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
             end = DescentEnd(Place(zero, self.classical.duals), 0.0, "optimal", 0)
         else:
@@ -209,13 +224,17 @@ class _Run:
         return Memory(self.rows.fingerprint, y, cost, omega, self.classical, machine, duals, theta, loss)
 
 
-def _without_vectors(problem: Problem) -> Machine:
-    """The best of some machines with W = 0: equal scores, and a margin for the class of the largest costs."""
-    c, costs = problem.n_classes, np.bincount(problem.y, problem.cost, problem.n_classes)
-    leading = np.eye(c)[costs.argmax()]
+def _best_offsets(plain: Problem) -> Array:
+    """The best of some offsets of W = 0: equal scores, a margin for the class of the largest costs, and what a machine finds
+    that sees nothing of the rows but their classes."""
+    c = plain.n_classes
+    costs: Array = np.bincount(plain.y, plain.cost, c).astype(np.float64, copy=False)
     offsets = [np.zeros(c)]
-    if problem.fit_intercept:
-        offsets += [leading - leading.mean()] if problem.loss.sums_to_zero else [leading, -np.ones(c), 2.0 * leading - 1.0]
-    losses = [float(costs @ problem.loss.value(np.tile(b, (c, 1)), np.arange(c))) for b in offsets]
-    best, W = int(np.argmin(losses)), np.zeros((problem.n_features, c))
-    return Machine(W, offsets[best], losses[best] + problem.penalty.value(W))
+    if plain.fit_intercept:
+        leading = np.eye(c)[costs.argmax()]
+        offsets += [leading - leading.mean()] if plain.loss.sums_to_zero else [leading, -np.ones(c), 2.0 * leading - 1.0]
+        present = np.flatnonzero(costs).astype(np.int32)  # a part of the rows may lack classes
+        classes = replace(plain, X=np.zeros((len(present), 1)), y=present, cost=costs[present])
+        ledger = Ledger(START_TOL, rounding=classes.rounding_at)
+        offsets.append(solve_convex(classes, ledger, max_iter=OFFSET_EPOCHS, seed=0).machine.b)
+    return min(offsets, key=lambda b: float(costs @ plain.loss.value(np.tile(b, (c, 1)), np.arange(c))))

@@ -30,7 +30,15 @@ from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.margin_step import Ascent, Settings, solve_step
 from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.models.descent import descend
-from polymargin.solvers.models.rivals.rounds import INNER, START, BestMachine, RivalModels, Steps, short_rounds
+from polymargin.solvers.models.rivals.rounds import (
+    INNER,
+    START,
+    BestMachine,
+    RivalModels,
+    Steps,
+    short_rounds,
+    without_vectors,
+)
 from polymargin.solvers.models.rivals.steps import InteriorRounds, suits
 from polymargin.solvers.types import Machine, Solution, Start
 
@@ -51,22 +59,22 @@ def concave_convex(
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
 
-    For "cccp" the machine is the best one seen, and the certificate holds its F and the bound D_t of the last convex
-    function Q_t. For "paper" it is the last one, and the bound is that of F without its upper part, as these rounds bound
-    nothing. ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one constant added to all
-    offsets would meet its upper constraints.
+    For "cccp" the machine is the best one seen, shortened if W = 0 is better, and the certificate holds its F and the bound
+    D_t of the last convex function Q_t. For "paper" it is the last one, and the bound is that of F without its upper part,
+    as these rounds bound nothing. ``Solution.rounds`` is F after each round. "paper" must not have a free intercept: one
+    constant added to all offsets would meet its upper constraints.
     """
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
-        return paper_rounds(Ascent(problem, settings, start, frozen=True), ledger, max_iter)
+        return paper_rounds(problem, Ascent(problem, settings, start, frozen=True), ledger, max_iter)
     return _descend(problem, settings, ledger, max_iter, start)
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
     steps = best_start(problem, settings, ledger.tol) if start is None else Ascent(problem, settings, start)
     seen = steps.look()
-    best = BestMachine(steps, seen.stated, convex=problem.n_classes == 2)
-    ledger.at_hand = lambda: best.machine
+    best = BestMachine(problem, steps, seen.stated)
+    ledger.at_hand = best.at_hand
     if isinstance(steps, Ascent) and steps.prefers_short_rounds and steps.unspent > 0:
         steps = short_rounds(problem, settings, steps, seen, ledger, best)
         if best.settled(ledger):
@@ -105,11 +113,12 @@ def best_start(problem: Problem, settings: Settings, tol: float) -> Steps:
 # -- the paper's own iteration ----------------------------------------------------------------------------------------
 
 
-def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
+def paper_rounds(problem: Problem, ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
     """The iteration of Zhang & Zhou (2017) until it stands still: returns the last machine, which need not be the best one.
 
     It stands still when a round that was solved to the tolerance changes neither F nor W by more than that. A round that
-    `max_iter` cuts short does not count, unless it is the first.
+    `max_iter` cuts short does not count, unless it is the first. Where it stands still above W = 0 it is "stalled": that is
+    no machine to be content with.
     """
     seen = ascent.look()
     machine, duals = ascent.machine(seen.stated), ascent.duals()
@@ -124,6 +133,8 @@ def paper_rounds(ascent: Ascent, ledger: Ledger, max_iter: int) -> Solution:
             rounds.append(seen.stated)
             change = _relative_change(before, machine)
             status = "stationary" if solved and change <= ledger.tol else status
+    if status == "stationary" and machine.primal - without_vectors(problem).primal > ledger.tol * machine.primal:
+        status = "stalled"
     ledger.add(machine.primal, ascent.bound_without_upper_part(), ascent.n_iter)
     certificate = replace(ledger.close(min(max_iter, ascent.n_iter)), status=status)
     return Solution(machine, duals, certificate, rounds=tuple(rounds), last_change=change)

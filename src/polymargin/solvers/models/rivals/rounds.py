@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.margin_step import Ascent, Seen, Settings, is_small
 from polymargin.solvers.models.descent import Look
 from polymargin.solvers.models.rivals.steps import InteriorRounds, suits
-from polymargin.solvers.types import Solution, Start
+from polymargin.solvers.types import Machine, Solution, Start
 
 INNER = 0.1  # smallest relative gap a round asks for, in tolerances
 START = 1e-2  # relative gap of the convex machines that are tried as starts, and the largest that a round asks for
@@ -19,6 +21,7 @@ _ROUND_EPOCHS = 200  # that a round may take before interior points end the fit,
 _HASTY_EPOCHS, _CALM_EPOCHS = 3, 8  # of a short round, while rivals matter and when they hardly do
 _MATTER = 0.02  # share of the convex step's gap that its rivals, by now others, must be to blame for
 _PATIENCE = 20  # short rounds without a new best
+_SHORTEST = 1e-6  # part of a machine that is worse than W = 0 which is tried
 _SHORT_EPOCHS = 300  # of all of them: what is left then is better solved, and in the end by Newton steps
 
 
@@ -35,19 +38,58 @@ _PRECISE = Accuracy(0.1, 0.5)  # nearly equal problems reach the same minimum
 Steps = Ascent | InteriorRounds
 
 
+def without_vectors(problem: Problem) -> Machine:
+    """W = 0 with the best offsets.
+
+    If offsets are free, the heaviest class is above all others, which are level, as far as a share above a half takes it;
+    that is never above the band.
+    """
+    assert problem.loss.margin_band is not None
+    c, total = problem.n_classes, float(problem.cost.sum())
+    costs = np.bincount(problem.y, problem.cost, c)
+    ahead = max(0.0, 2.0 * float(costs.max()) / total - 1.0) if problem.fit_intercept else 0.0
+    leading = np.eye(1, c, int(costs.argmax()))[0] - 1.0 / c
+    b = (1.0 - problem.loss.margin_band.theta) * ahead * leading
+    return Machine(np.zeros((problem.n_features, c)), b, total * (1.0 - ahead**2))
+
+
+def shortened(problem: Problem, machine: Machine, zero: Machine) -> tuple[Machine, float]:
+    """The best machine on the way from W = 0 to one that is worse, and its share of the way.
+
+    A part of the way gives margins of the same signs, and may be better than both ends.
+    """
+    best, best_share, share = zero, 0.0, 0.5
+    while share > _SHORTEST:
+        W, b = share * machine.W, share * machine.b + (1.0 - share) * zero.b
+        tried = Machine(W, b, problem.primal(W, b))
+        if tried.primal < best.primal:
+            best, best_share = tried, share
+        elif best_share > 0.0:
+            break
+        share *= 0.5
+    return best, best_share
+
+
 class BestMachine:
     """The best machine of all rounds, F after each that found a better one, and what a round can still gain.
 
     If F is `convex`, every round has the same convex function Q, F itself: bounds of earlier rounds go on to hold.
+
+    Whatever its rivals, Q meets F at W = 0 too, where no margin is above the band. So a round that is solved ends no worse
+    than there. One that is cut short may: then the machine is shortened, to W = 0 if need be.
     """
 
-    def __init__(self, steps: Steps, stated: float, convex: bool = False):
+    def __init__(self, problem: Problem, steps: Steps, stated: float):
         self.machine, self.duals, self.rounds = steps.machine(stated), steps.duals(), [stated]
-        self.convex = convex
+        self.convex, self._problem = problem.n_classes == 2, problem
 
     @property
     def value(self) -> float:
         return self.machine.primal
+
+    def at_hand(self) -> Machine:
+        """What is returned if the rounds are interrupted, at once."""
+        return min(self.machine, without_vectors(self._problem), key=lambda machine: machine.primal)
 
     def offer(self, steps: Steps, stated: float) -> bool:
         """Whether the iterate is better than all before; then it is kept."""
@@ -70,6 +112,12 @@ class BestMachine:
 
     def close(self, ledger: Ledger, n_iter: int, max_iter: int, status: str) -> Solution:
         """What the last round could gain at most stays the gap, unless its end proves less."""
+        zero = without_vectors(self._problem)
+        if zero.primal < self.value:
+            ledger.add(zero.primal, ledger.dual, n_iter)
+            self.machine, share = shortened(self._problem, self.machine, zero)
+            self.duals = self.duals._replace(values=share * self.duals.values)
+            self.rounds.append(self.value)
         settled = self.settled(ledger)
         bound = ledger.dual if settled or self.convex else self.value - ledger.gap
         if not settled and not self.convex:
