@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import twins
 from loops import BUILDS, STORAGES, stored
+from scipy import sparse
 
 from polymargin import CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC
 from polymargin._core import native
@@ -96,18 +97,14 @@ def test_rows_that_are_alike_are_visited_apart():
     assert 0.5 * loop.squared_norm + loop.loss(1) - loop.dual <= 1e-6 * loop.dual
 
 
-def test_unsorted_columns_are_added_whole():
-    X, y, cost = wide_data(3)
-    indices = np.arange(60, dtype=np.int32)[::-1].copy()
-    found = []
-    for n_threads in (1, 2):
-        rows = native.Rows(
-            np.ascontiguousarray(X[:, ::-1]).ravel(), np.tile(indices, len(y)), np.arange(0, X.size + 1, 60), 60
-        )
-        loop = native.row_loop("simplex", "identity", rows, y, cost, 6, True, 0, [], None, 8, n_threads)
-        loop.ascend(10 * len(y), 1e-9)
+def test_threads_share_the_solving_of_rows_among_very_many_classes():
+    data, found = wide_data(3, n=600, c=300), []
+    for n_threads in (1, 2, 3):
+        loop = opened(native, "simplex", "identity", data, together=40, n_threads=n_threads)
+        loop.ascend(10 * len(data[1]), 1e-9)
         found.append(loop.weights())
-    np.testing.assert_array_equal(*found)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 @pytest.mark.parametrize(("together", "n_threads"), [(0, 1), (2000, 1), (4, 0)])
@@ -138,11 +135,9 @@ def test_an_interrupt_joins_the_threads():
 @pytest.mark.parametrize("sparse_rows", [False, True])
 @pytest.mark.parametrize("machine", [CrammerSingerSVC, WestonWatkinsSVC, LpNormSVC])
 def test_fits_of_many_long_rows_are_the_same_whatever_n_jobs(machine, sparse_rows):
-    from scipy import sparse
-
-    X, y, _ = wide_data(5, n=2100, d=300, c=20)
-    X = sparse.csr_array(X) if sparse_rows else X
+    X, y, _ = wide_data(5, n=2100, d=600, c=20)
     assert cost_model.rows_together(X, y) > 1
+    X = sparse.csr_array(X) if sparse_rows else X
     fits = [machine(C=0.01, tol=1e-2, n_jobs=n).fit(X, y) for n in (1, 2, 4)]
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.class_vectors_, fits[0].class_vectors_)
@@ -151,8 +146,9 @@ def test_fits_of_many_long_rows_are_the_same_whatever_n_jobs(machine, sparse_row
 
 def test_short_or_similar_or_few_rows_are_visited_one_by_one():
     rng = np.random.default_rng(6)
-    y = rng.integers(0, 10, size=4000).astype(np.int32)
+    y = rng.integers(0, 40, size=4000).astype(np.int32)
     assert cost_model.rows_together(rng.normal(size=(4000, 400)), y) > 1
     assert cost_model.rows_together(rng.normal(size=(4000, 16)), y) == 1
-    assert cost_model.rows_together(rng.normal(size=(4000, 400)) + 10.0, y // 5) == 1
+    assert cost_model.rows_together(rng.normal(size=(4000, 400)) + 10.0, y // 20) == 1
     assert cost_model.rows_together(rng.normal(size=(400, 400)), y[:400]) == 1
+    assert cost_model.rows_together(sparse.csr_array(rng.normal(size=(4000, 400))), y) == 1

@@ -1,8 +1,6 @@
 // Threads that share small pieces of work.
 #include "team.hpp"
 
-#include <algorithm>
-
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 #define PM_PAUSE() _mm_pause()
@@ -71,7 +69,7 @@ void Team::work(Size thread) {
         const std::uint64_t without = round & ~(std::uint64_t{1} << piece);
         if (!round_.compare_exchange_weak(round, without, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
         try {
-            call_(piece_, piece);
+            call_(piece_, first_ + piece);
         } catch (...) {
             if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
         }

@@ -5,6 +5,7 @@
 // are being worked on. Where threads have no processor of their own the owner does most of it alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -24,10 +25,7 @@ public:
 
     Size size() const { return size_; }
 
-    static constexpr Size most_pieces = 32;
-
-    // piece(k) for every k < count <= most_pieces, in any order, by any thread; returns when all are done. What a piece throws is
-    // thrown here.
+    // piece(k) for every k < count, in any order, by any thread; returns when all are done. What a piece throws is thrown here.
     template <class Piece>
     void share(Size count, const Piece& piece) {
         if (size_ == 1 || count < 2) {
@@ -36,10 +34,12 @@ public:
         }
         piece_ = &piece;
         call_ = [](const void* any, Size k) { (*static_cast<const Piece*>(any))(k); };
-        run(count);
+        for (first_ = 0; first_ < count; first_ += most_pieces) run(std::min(count - first_, most_pieces));
     }
 
 private:
+    static constexpr Size most_pieces = 32;  // of a round
+
     void run(Size count);
     void work(Size thread);           // until no piece is left
     void wait_for_work(Size thread);  // what a worker does
@@ -51,6 +51,7 @@ private:
 
     const void* piece_ = nullptr;
     void (*call_)(const void*, Size) = nullptr;
+    Size first_ = 0;  // piece of this round
     alignas(64) std::atomic<std::uint64_t> round_{0};
     alignas(64) std::atomic<std::uint64_t> done_{0};
     alignas(64) std::atomic<bool> over_{false}, failed_{false};
