@@ -9,6 +9,8 @@ differences (one split: of the test rows). Top-5 accuracy, where there are ten c
 
 `--part speed`: a fit of each, C = 1 and the default tolerance, in processor seconds and in multiples of Crammer-Singer's.
 
+`--part table`: every product of a loss and a penalty, squared too, fitted to iris: how its fit ends. `docs/family.md` has it.
+
 `--part zeros`: penalties that make zeros, in multiples of the same loss with ``penalty="l2"``, at `--tol`.
 """
 
@@ -41,6 +43,7 @@ AS_THEY_ARE = ("news20", "banking77_emb")
 NAMES = ("iris", "wine", "glass", "vehicle", "segment", *OWN_SPLIT)
 TIMED = ("letter", "news20", "banking77_emb")
 MAKE_ZEROS = (("elastic_net", 0.03), ("elastic_net", 0.3), ("group", 0.1), ("group", 1.0))
+MARKS = {"optimal": "✓", "stationary": "~"}
 WITH_ZEROS = ("crammer_singer", "weston_watkins", "one_vs_rest")
 
 
@@ -223,8 +226,35 @@ def timed_with_zeros(name: str, tol: float, quick: bool) -> dict[str, dict[str, 
     return found
 
 
+# ---- the table of products ------------------------------------------------------------------------------------------------
+
+
+def products() -> str:
+    """Losses x penalties, as Markdown: how a fit of iris ends, a dash if it is refused."""
+    X, y = load_iris(return_X_y=True)
+    data = _scaled(Data("iris", X, y, X, y))
+    losses, penalties = (list(dict.fromkeys(one[i] for one in polymargin.machines())) for i in range(2))
+    lines = ["| loss | " + " | ".join(f"`{penalty}`" for penalty in penalties) + " |", "|---" * (len(penalties) + 1) + "|"]
+    for loss in losses:
+        ends = [_end({"loss": loss, "penalty": penalty}, data) for penalty in penalties]
+        if loss == "top_k":
+            three = [_end({"loss": loss, "penalty": penalty, "k": 3}, data) for penalty in penalties]
+            ends = [one if one == other else f"{one} (k ≥ 3: {other})" for one, other in zip(ends, three, strict=True)]
+        lines.append(f"| `{loss}` | " + " | ".join(ends) + " |")
+    return "\n".join(lines)
+
+
+def _end(product: dict[str, Any], data: Data) -> str:
+    """How fits of it and of its square end."""
+    try:
+        fits = [MarginSVC(**product, squared=squared, max_iter=3000).fit(data.X, data.y) for squared in (False, True)]
+    except ValueError:
+        return "–"
+    return "/".join(dict.fromkeys(MARKS.get(fit.certificate_.status, fit.certificate_.status) for fit in fits))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--part", choices=("accuracy", "speed", "zeros"), default="accuracy")
+    parser.add_argument("--part", choices=("accuracy", "speed", "table", "zeros"), default="accuracy")
     parser.add_argument(
         "--data", nargs="+", metavar="NAME", help=f"accuracy: {', '.join(NAMES)}; speed, zeros: {', '.join(TIMED)}"
     )
@@ -240,6 +270,9 @@ def main(args: argparse.Namespace) -> None:
     if args.part == "speed":
         names = ("letter",) if args.quick else args.data or TIMED
         record = {name: timed(name, args.repeats, args.quick) for name in names}
+    elif args.part == "table":
+        record = {"products": products()}
+        print(record["products"])
     elif args.part == "zeros":
         names = ("letter",) if args.quick else args.data or TIMED
         record = {name: timed_with_zeros(name, args.tol, args.quick) for name in names}

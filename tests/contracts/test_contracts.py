@@ -32,7 +32,7 @@ from polymargin.penalties.angular import REGULARIZERS, AnglePenalty
 from polymargin.penalties.pairs.pairwise_l1 import PairwiseL1
 from polymargin.problems.classes import Problem
 from polymargin.problems.labels import LabelProblem, Pairs
-from polymargin.solvers.bounds import Ray, balanced_duals, balancing_factors
+from polymargin.solvers.bounds import Ray, balanced_duals, balancing_factors, class_sums
 from polymargin.solvers.types import sparse_duals
 
 each_loss = pytest.mark.parametrize("loss", [loss for _, loss in all_losses()], ids=called)
@@ -188,8 +188,8 @@ def test_repaired_duals_prove_a_bound_with_a_free_intercept(loss):
         W, b = W - 2.0 / (step + 1) * (W + X.T @ T), b - 0.1 / step * T.sum(axis=0)
         best = min(best, problem.primal(W, b))
     A = np.where(np.arange(5) != y[:, None], np.maximum(mean, 0.0), 0.0)
-    inside, total, squared_norm = problem.moved_inside(sparse_duals(balanced_duals(A, y)))
-    assert 0.0 < Ray(total, 0.5 * squared_norm).value <= best
+    inside = problem.moved_inside(sparse_duals(balanced_duals(A, y)))
+    assert 0.0 < Ray(float(inside.values.sum()), 0.5 * float(np.square(class_sums(problem, inside)).sum())).value <= best
     assert problem.row_domains.room(inside.dense(5)) >= 1.0 - 1e-9
 
 

@@ -3,12 +3,19 @@
 import numpy as np
 import pytest
 
-from polymargin.losses import LOSSES
+from polymargin.losses import LOSSES, TopKHinge
 from polymargin.penalties import SquaredNorm
 from polymargin.problems.classes import Problem
 from polymargin.problems.duals import SparseDuals, sparse_duals
 from polymargin.solvers import bounds
-from polymargin.solvers.bounds import balancing_factors, best_of_two_multiples, reduced_to_balance, reducing_factors
+from polymargin.solvers.bounds import (
+    balancing_factors,
+    best_of_two_multiples,
+    flows_of,
+    reduced_to_balance,
+    reducing_factors,
+    rows_reduced_to_balance,
+)
 
 
 @pytest.mark.parametrize("sums_to_zero", [True, False])
@@ -96,3 +103,33 @@ def test_two_multiples_are_feasible_and_better_than_one(loss: str, cost: float, 
     assert plain_dual(problem, found) >= one - 1e-12 * abs(one)
     if cost == 100.0:
         assert plain_dual(problem, found) > one + 1e-3 * abs(one)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_rows_are_reduced_to_balance_inside_of_a_cone(k: int, squared: bool) -> None:
+    """By a factor of at most 1 each; rows at their bounds are left alone where the others are enough."""
+    rng = np.random.default_rng(k)
+    n, c, loss = 400, 5, TopKHinge(k, squared=squared)
+    y = rng.integers(c, size=n).astype(np.int32)
+    problem = Problem(rng.normal(size=(n, 4)), y, rng.uniform(0.5, 1.0, n), c, loss, SquaredNorm(), True)
+    A = problem.row_domains.project(np.where(np.arange(c) == y[:, None], 0.0, rng.normal(0.1, 0.15, size=(n, c)))).A
+    duals = sparse_duals(A)
+    reduced = rows_reduced_to_balance(problem, duals)
+    assert reduced is not None
+    flows = flows_of(reduced.dense(c), y)
+    assert np.abs(flows.sum(axis=1) - flows.sum(axis=0)).max() <= 1e-12 * flows.sum()
+    factors = reduced.values / duals.values
+    assert factors.max() <= 1.0 + 1e-15 and factors.min() >= 0.5
+    assert problem.row_domains.room(reduced.dense(c)) >= 1.0 - 1e-12
+    held = (problem.row_domains.domain.gauge(A, y) >= problem.cost * (1.0 - 1e-9))[duals.rows]
+    assert held.any()
+    assert squared or (factors[held] == 1.0).all()
+
+
+def test_classes_without_a_way_back_are_not_balanced_by_rows() -> None:
+    """Class 0 gives to 1 and nobody gives to 0: no factors above 0 balance that."""
+    y = np.array([0, 1, 2], dtype=np.int32)
+    problem = Problem(np.eye(3), y, np.ones(3), 3, TopKHinge(1), SquaredNorm(), True)
+    duals = sparse_duals(np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]))
+    assert rows_reduced_to_balance(problem, duals) is None

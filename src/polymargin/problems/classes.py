@@ -251,13 +251,9 @@ class Problem(Objective):
         rows = duals.rows
         return np.unique(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]])
 
-    def moved_inside(self, duals: SparseDuals) -> tuple[SparseDuals, float, float]:
-        """Duals that circulate, moved into domains of which no multiple of them is part; their value and ``|X' tau|^2``."""
-        domains = self.row_domains
-        A = domains.repaired(duals.dense(self.n_classes))
-        Z = np.asarray(self.X.T @ domains.domain.margins.derivative(A, self.y))
-        linear = float((self.loss.targets(self.n_classes)[self.y] * A).sum())
-        return sparse_duals(A), linear, float(np.vdot(Z, Z))
+    def moved_inside(self, duals: SparseDuals) -> SparseDuals:
+        """Duals that circulate, moved into domains of which no multiple of them is part."""
+        return sparse_duals(self.row_domains.repaired(duals.dense(self.n_classes)))
 
     def support_counts(self, support: NDArray[np.intp]) -> NDArray[np.int32]:
         return np.bincount(self.y[support], minlength=self.n_classes).astype(np.int32)

@@ -37,6 +37,7 @@ _FEW_CLASSES = 200  # whose flows are balanced by systems that are factorised
 _NEWTON_STEPS = 100
 _TOUCHES = 1e-9  # relative: duals so near to their bounds are there
 _MOSTLY = 0.99  # of the rows
+_LEAST_FACTOR = 0.5  # of rows that are reduced, where there may be a better way
 _REDUCTIONS = 12  # steps: each halves, about, what is left
 _LOOSE_STEP, _LONGEST_STEP = 1e-3, 300  # of conjugate gradients, far from the balance; their iterations
 _NEGLIGIBLE = 1e-6  # part of what matters that a dual value may lose to rounding without a second sum
@@ -114,6 +115,49 @@ def reduced_to_balance(flows: Array) -> Array:
         u += step / max(1.0, np.abs(step).max())
     factors = edges.factors(u, highest=0.0)
     return edges.matrix(factors * edges.balanced(factors, _NEWTON_STEPS))
+
+
+def rows_reduced_to_balance(problem: Problem, duals: SparseDuals) -> SparseDuals | None:
+    """Duals of margins to rivals whose flows are made a circulation by a factor of at most 1 for each row.
+
+    A row's multiples stay in its domain, whatever that is: a cone too. Rows inside of their bounds lie where their multiples
+    are best, about, and reducing them costs next to nothing: only they are reduced, by a factor for each class, if that is
+    enough, and otherwise all rows. None if no such factors are found.
+    """
+    y, c, of_rows = problem.y, problem.n_classes, duals.rows
+    held = np.zeros(problem.n_rows, dtype=bool) if problem.loss.squared else _at_bounds(problem, duals)
+    pairs = y[of_rows] * np.int64(c) + duals.classes
+
+    def flows(values: Array) -> Array:
+        return np.asarray(np.bincount(pairs, values, c * c), dtype=np.float64).reshape(c, c)
+
+    for still in (held, np.zeros_like(held)):
+        factors = _factors_of_classes(flows(np.where(still[of_rows], 0.0, duals.values)), flows(duals.values))
+        if factors is not None:
+            return duals._replace(values=duals.values * np.where(still, 1.0, factors[y])[of_rows])
+        if not still.any():
+            break
+    return None
+
+
+def _factors_of_classes(moving: Array, flows: Array) -> Array | None:
+    """Factors s of at most 1 with which what is `moving` of the flows out of each class balances all of them.
+
+    Flows out of class y less those into it are ``excess_y + (M (s - 1))_y``, M the Laplacian of what moves. It has a null
+    vector, by multiples of which all factors are brought below 1. None if some factor is not well above 0.
+    """
+    c, excess = len(flows), flows.sum(axis=1) - flows.sum(axis=0)
+    laplacian = np.diag(moving.sum(axis=1)) - moving.T
+    pin = float(np.trace(laplacian)) / c
+    try:
+        steps, null = np.linalg.solve(laplacian + pin, np.column_stack([-excess, np.ones(c)])).T
+    except np.linalg.LinAlgError:  # not all classes are connected by what moves
+        return None
+    if not (null > 0.0).all():
+        return None
+    factors = np.asarray(1.0 + steps - float((steps / null).max()) * null)
+    left = np.abs(excess + laplacian @ (factors - 1.0)).max()
+    return factors if factors.min() >= _LEAST_FACTOR and left <= _BALANCED * flows.sum() else None
 
 
 class _Edges:

@@ -47,8 +47,10 @@ from polymargin.solvers.bounds import (
     Repaired,
     balancing_factors,
     best_of_two_multiples,
+    class_sums,
     reduced_to_balance,
     reducing_factors,
+    rows_reduced_to_balance,
     value_of_loop,
 )
 from polymargin.solvers.rows import centre_and_spread
@@ -96,19 +98,22 @@ class RowsProof(Proof):
         """That of the loop's duals times a factor for each pair of classes."""
         room, total, squared_norm, squares = self.loop.scaled(factors)
         self._inside = None
-        if room == 0.0:  # a cone: no multiple of these duals lies in it
-            room = np.inf if self.problem.loss.squared else 1.0
-            total, squared_norm, squares = self._move_inside(factors)
-        return Ray(total, 0.5 * (squared_norm + squares), room)
+        if room > 0.0:
+            return Ray(total, 0.5 * (squared_norm + squares), room)
+        # a cone: no multiple of these duals lies in it
+        duals, problem = SparseDuals(*self.loop.duals()), self.problem
+        reduced = rows_reduced_to_balance(problem, duals)
+        return self._ray_inside(problem.moved_inside(duals.times(factors, problem.y)) if reduced is None else reduced)
 
-    def _move_inside(self, factors: Array) -> tuple[float, float, float]:
-        """What a ray is made of, of margins to rivals."""
-        problem, outside = self.problem, SparseDuals(*self.loop.duals()).times(factors, self.problem.y)
-        self._inside, total, squared_norm = problem.moved_inside(outside)
+    def _ray_inside(self, duals: SparseDuals) -> Ray:
+        """That of duals of margins to rivals which lie in their domains."""
+        problem, self._inside = self.problem, duals
+        targets = problem.loss.targets(problem.n_classes)[problem.y[duals.rows], duals.classes]
+        quadratic = 0.5 * self.scale * float(np.square(class_sums(problem, duals)).sum())
         if not problem.loss.squared:
-            return total, self.scale * squared_norm, 0.0
-        square = problem.row_domains.domain.square(self._inside.dense(problem.n_classes), problem.y)
-        return total, self.scale * squared_norm, float((square / (2.0 * problem.cost)).sum())
+            return Ray(float(targets @ duals.values), quadratic)
+        square = problem.row_domains.domain.square(duals.dense(problem.n_classes), problem.y)
+        return Ray(float(targets @ duals.values), quadratic + float((0.25 * square / problem.cost).sum()), np.inf)
 
     def primal(self) -> float:
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
