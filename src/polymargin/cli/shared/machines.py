@@ -53,7 +53,8 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     known = cls().get_params()
     for name in params:
         if name not in known:
-            raise UsageError(f"{cls.__name__} has no parameter {name!r}{suggestion(name, known)}; it has {', '.join(known)}")
+            hint = suggestion(name, known) or "."
+            raise UsageError(f"{cls.__name__} has no parameter {name!r}{hint} It has {', '.join(known)}.")
     if getattr(args, "proba", False):
         params.setdefault("probability", True)
     if "random_state" in known:
@@ -76,7 +77,7 @@ def machine_class(name: str) -> type:
 
     known = machines()
     if name not in known:
-        raise UsageError(f"there is no machine {name!r}{suggestion(name, known)}; there are {', '.join(known)}")
+        raise UsageError(f"there is no machine {name!r}{suggestion(name, known) or '.'} There are {', '.join(known)}.")
     return known[name]
 
 
