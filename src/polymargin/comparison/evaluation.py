@@ -21,7 +21,7 @@ from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
 from polymargin.comparison.scoring import OutOfTime, score_all
-from polymargin.selection.paths import PathCV
+from polymargin.selection.path_cv import PathCV
 
 STEP = "machine"  # the last step of the pipelines
 _AGAIN = 1.0  # seconds after which the alarm rings again: where callbacks of C are interrupted, it is swallowed

@@ -540,6 +540,7 @@ class MarginClassifier(
         winners = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[winners])
 
+    @any_arrays
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """F of the fitted machine on this data, with the machine's C and class weights.
 
