@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from polymargin.export import to_json, to_onnx
     from polymargin.problems.certificate import Certificate
     from polymargin.rejection import RejectOption
-    from polymargin.selection.paths import PathCV, regularization_path
+    from polymargin.selection.path_cv import PathCV
+    from polymargin.selection.paths import regularization_path
     from polymargin.storage.models import load, save
     from polymargin.trees import LabelTree
 
@@ -58,7 +59,7 @@ __all__ = [
 _HOMES = {
     "Certificate": "problems.certificate",
     "LabelTree": "trees",
-    "PathCV": "selection.paths",
+    "PathCV": "selection.path_cv",
     "RejectOption": "rejection",
     "compare_machines": "comparison",
     "load": "storage.models",

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
+_NO_LIMIT = 1_000_000  # epochs that no fit gets to: what crawls is handed to other methods long before
 _LARGEST = 1e75  # squares of larger entries overflow when they are summed and multiplied by C
 
 
@@ -24,6 +25,13 @@ def positive(name: str, value: Any, hint: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
         raise ValueError(f"{name}={value!r} is not valid: {name} must be a finite number greater than 0 ({hint}).")
     return float(value)
+
+
+def weight_of_loss(C: Any) -> float:
+    """A number above zero; infinity is a hard margin."""
+    if isinstance(C, Real) and float(C) == np.inf:
+        return np.inf
+    return positive("C", C, "try 0.01, 1 or 100; np.inf is a hard margin")
 
 
 def not_negative(name: str, value: Any, hint: str) -> float:
@@ -38,6 +46,13 @@ def whole(name: str, value: Any, least: int, hint: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}={value!r} is not valid: {name} must be an integer of at least {least} ({hint}).")
     return int(value)
+
+
+def iterations(max_iter: Any) -> int:
+    """The limit that ``max_iter`` stands for: -1 is none, as in scikit-learn's SVC."""
+    if isinstance(max_iter, Integral) and not isinstance(max_iter, bool) and max_iter == -1:
+        return _NO_LIMIT
+    return whole("max_iter", max_iter, 1, "epochs; -1 for no limit")
 
 
 def flag(name: str, value: Any, word: str | None = None) -> bool:
@@ -171,8 +186,14 @@ def naming_text_columns(X: Any) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if "could not convert string to float" not in str(error) or not hasattr(X, "columns"):
+        if "could not convert string to float" not in str(error):
             raise
+        if not hasattr(X, "columns"):
+            raise ValueError(
+                f"X holds text ({error}), and rows are numbers: encode categories first, e.g. with "
+                "sklearn.preprocessing.OneHotEncoder, and texts with sklearn.feature_extraction.text.TfidfVectorizer; a "
+                "kernel of texts goes in as kernel='precomputed' with the matrix of its values."
+            ) from error
         text = [name for name in X.columns if any(isinstance(value, str) for value in X[name])]
         raise ValueError(
             f"X has text in the columns {text!r} ({error}); encode them first, e.g. with "

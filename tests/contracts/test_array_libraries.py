@@ -55,10 +55,14 @@ for settings in ({}, {"kernel": "rbf"}, {"probability": True}):
     with sklearn.config_context(array_api_dispatch=True):
         tensors = CrammerSingerSVC(**settings).fit(rows, torch.tensor(y))
         found = {name: getattr(tensors, name)(rows) for name in names}
+        best = tensors.decision_function(rows, top=2)
+        assert all(isinstance(part, torch.Tensor) for part in (*best, tensors.predict_topk(rows, 2)))
     for name, answer in found.items():
         assert isinstance(answer, torch.Tensor), (settings, name, type(answer))
         np.testing.assert_array_equal(answer.numpy(), getattr(plain, name)(X))
     assert isinstance(tensors.predict(rows), np.ndarray)  # not asked to dispatch
+half = CrammerSingerSVC().fit(rows.to(torch.bfloat16), y)  # as networks give embeddings; NumPy has no such type
+assert half.class_vectors_.dtype == np.float32 and half.predict(rows.to(torch.bfloat16)).shape == y.shape
 texts = CrammerSingerSVC().fit(X, np.array(["a", "b", "c"])[y])
 labels = MultiLabelSVC().fit(X, marks)
 with sklearn.config_context(array_api_dispatch=True):

@@ -37,6 +37,13 @@ def test_a_typo_names_the_machine_and_the_nearest_parameter(machine):
         machine(1.0, "rbf")
 
 
+def test_other_words_for_our_parameters():
+    with pytest.raises(TypeError, match=r"^M3SVC has no parameter 'c'; did you mean 'C'\?$"):
+        M3SVC(c=3)
+    with pytest.raises(TypeError, match=r"^M3SVC has no parameter 'keep_on_interrupt': on_interrupt='keep'"):
+        M3SVC(keep_on_interrupt=True)
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_builds_machines_still_does(machine):
     one = machine(2.0, tol=1e-3)

@@ -17,6 +17,8 @@ def test_the_forecast_of_a_steady_fall_is_right():
     """A tenth every two seconds, from 1 to 1e-3 in six: two more for 1e-4."""
     history = [(float(t), 10.0 ** (-t / 2.0)) for t in range(7)]
     assert forecast(history, 1e-4) == ", tenfold less every 2 s, about 2 s left"
+    slow = [(100.0 * seconds, gap) for seconds, gap in history]
+    assert forecast(slow, 1e-4) == ", tenfold less every 3.3 min, about 3.3 min left"
 
 
 NOTHING_TO_GO_BY = [[], [(1.0, np.inf)], [(1.0, 0.5)], *([(1.0, 0.5), (4.0, gap)] for gap in (0.5, 1e-5, 0.0))]

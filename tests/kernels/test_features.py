@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.linalg import solve_triangular
-from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel, sigmoid_kernel
 from sklearn.svm import SVC
 
 from polymargin.features import kernel_map as features
@@ -240,13 +241,40 @@ def test_one_indefinite_pair_among_many_rows():
 def test_indefinite_functions_are_refused():
     X = _plane()
     for kernel, knobs in (
-        ("sigmoid", {"gamma": 1.0}),
         ("poly", {"coef0": -1.0, "degree": 1, "gamma": 1.0}),
         (lambda A, B: -rbf_kernel(A, B), {}),
         (lambda A, B: 1 - rbf_kernel(A, B), {}),
     ):
         with pytest.raises(ValueError, match="not positive semi-definite"):
             KernelMap(kernel, **knobs).fit_transform(X)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_sigmoid_is_mapped_by_its_definite_part(storage):
+    X = _plane()
+    doubled = storage(np.vstack([X, X[:20]]))  # counts once
+    K = sigmoid_kernel(X, gamma=1.0, coef0=0.0)
+    values, vectors = np.linalg.eigh(K)
+    mapping = KernelMap("sigmoid", gamma=1.0, coef0=0.0)
+    Phi = mapping.fit_transform(doubled)[: len(X)]
+    assert_allclose(Phi @ Phi.T, (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-8)
+    assert mapping.cut_ == pytest.approx(-values[values < 0].sum() / np.abs(values).sum())
+    W = np.random.default_rng(0).normal(size=(Phi.shape[1], 3))
+    assert_allclose(K[:, mapping.pivots_] @ mapping.coefficients(W), Phi @ W, atol=1e-4)
+
+
+def test_few_rows_stand_for_a_sigmoid():
+    X = _plane()
+    mapping = KernelMap("sigmoid", gamma=1.0, n_components=30, random_state=0)
+    Phi = mapping.fit_transform(X)
+    assert len(mapping.pivots_) == 30 and Phi.shape[1] <= 30 and mapping.cut_ > 0.0
+
+
+def test_callables_may_give_sparse_matrices():
+    X = sparse.csr_array(_rows(40, 5))
+    assert_allclose(
+        KernelMap(lambda A, B: A @ B.T).fit_transform(X), KernelMap(lambda A, B: (A @ B.T).toarray()).fit_transform(X)
+    )
 
 
 def test_rounding_is_not_indefinite():

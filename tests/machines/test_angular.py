@@ -557,15 +557,10 @@ def degenerate_rows():
 def test_degenerate_rows(case, kernel, regularizer):
     X, y = degenerate_rows()[case]
     X = X @ X.T if kernel == "precomputed" else X
-    indefinite = kernel == "sigmoid" and case in ("one column", "two classes", "rows with all labels", "one row differs")
     for fit_intercept in (True, False):
         for omega in (1.0, 1000.0):
             settings = {"kernel": kernel, "regularizer": regularizer, "fit_intercept": fit_intercept, "omega": omega}
             est = AngularSVC(max_iter=60, **settings)
-            if indefinite:
-                with pytest.raises(ValueError, match="not positive semi-definite"):
-                    est.fit(X, y)
-                continue
             quietly(est, X, y)
             assert est.predict(X).shape == y.shape and np.isfinite(est.decision_function(X)).all()
             assert np.isfinite(est.objective_) and est.certificate_.dual <= est.objective_ + 1e-9 * abs(est.objective_)

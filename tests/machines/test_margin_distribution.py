@@ -486,7 +486,11 @@ def degenerate_rows():
 @pytest.mark.parametrize("relaxation", ["cccp", "paper"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed", "no kernel"])
 @pytest.mark.parametrize("X, y", [pytest.param(X, y, id=name) for name, X, y in degenerate_rows()])
-@pytest.mark.filterwarnings("ignore:MarginDistributionSVC :UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:MarginDistributionSVC :UserWarning",
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:kernel='sigmoid' is not positive:UserWarning",
+)
 def test_degenerate_rows_are_fitted_and_predicted(X, y, kernel, relaxation):
     if kernel == "precomputed":
         X = X @ X.T

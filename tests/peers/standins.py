@@ -5,22 +5,26 @@ binary one (docs/coming-from-scikit-learn.md). Our `tol` is a gap, theirs a viol
 """
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC
 
-NO_LIMIT = 100_000  # epochs, for max_iter=-1
 TIGHT = 1e-9  # they compare coefficients
 
 
 class StandIn(ClassifierMixin, BaseEstimator):
     """Hands everything to a machine that is made in `fit`."""
 
+    made = 0  # stand-ins that were fitted, of all kinds
+
     def fit(self, X, y, sample_weight=None):
+        StandIn.made += 1
         classes = len(np.unique(np.asarray(y))) if np.ndim(y) == 1 else 0
         self.machine_ = self._machine(self.C / 2 if classes == 2 else self.C)
         self.machine_.fit(X, y, sample_weight)
+        self.rows_ = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         return self
 
     def predict(self, X):
@@ -38,7 +42,9 @@ class StandIn(ClassifierMixin, BaseEstimator):
         return self._fitted().predict_log_proba(X)
 
     def _fitted(self):
-        return vars(self).get("machine_") or self._machine(self.C)  # one that is not fitted says so itself
+        """The machine with the settings of now; one that is not fitted says so itself."""
+        machine = vars(self).get("machine_") or self._machine(self.C)
+        return machine.set_params(probability=getattr(self, "probability", False))
 
     def __getattr__(self, name):
         if name.startswith("__") or "machine_" not in vars(self):
@@ -79,14 +85,28 @@ class SVC(StandIn):
                 setattr(self, name, value)
 
     def _machine(self, C):
-        limit = NO_LIMIT if self.max_iter == -1 else self.max_iter
-        names = ("kernel", "degree", "gamma", "coef0", "class_weight", "verbose", "random_state", "probability")
+        names = ("kernel", "degree", "gamma", "coef0", "class_weight", "verbose", "random_state", "probability", "max_iter")
         given = {name: getattr(self, name) for name in names}
-        return named("SVC", WestonWatkinsSVC)(C, max_iter=limit, tol=min(self.tol, TIGHT), warm_start=True, **given)
+        return named("SVC", WestonWatkinsSVC)(C, tol=min(self.tol, TIGHT), warm_start=True, **given)
+
+    # Theirs are sparse where the rows are, keep the support rows for a linear kernel too, and have one row of coefficients
+    # for two classes. Ours are always dense, linear machines keep no rows, and every class has its row of coefficients.
 
     @property
     def coef_(self):
-        return self._fitted().coef_
+        return self._as_rows(self._fitted().coef_)
+
+    @property
+    def dual_coef_(self):
+        rows = self._fitted().dual_coef_
+        return self._as_rows(rows[1:] - rows[:1] if len(rows) == 2 else rows)
+
+    @property
+    def support_vectors_(self):
+        return self.rows_[self.support_]
+
+    def _as_rows(self, found):
+        return sparse.csr_matrix(found) if sparse.issparse(self.rows_) else found
 
 
 class LinearSVC(StandIn):

@@ -173,6 +173,17 @@ def test_regularizers_have_the_values_of_the_formulas(name):
     assert module(W.new_zeros(3, 4)).isfinite()
 
 
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_ism3_in_the_scale_of_the_equation_and_of_the_program(loss):
+    """The paper's Eq. 32 has its lambda beside the sum over n rows; beside the mean it is lambda / n."""
+    head, (S, y) = layer(), scores()
+    n, lam = len(y), 0.3
+    equation, program = ism3(head, lam, loss=loss, reduction="sum"), ism3(head, lam / n, loss=loss)
+    assert equation(S, y).item() == pytest.approx(n * program(S, y).item(), rel=1e-12)
+    of_sum, of_mean = (torch.autograd.grad(criterion(S, y), head.weight)[0] for criterion in (equation, program))
+    torch.testing.assert_close(of_sum, n * of_mean)
+
+
 def test_ism3_is_a_loss_and_a_regularizer():
     head, (S, y) = layer(), scores()
     logistic = sum(pairwise(lambda m: math.log1p(math.exp(-m)))(s, k) for s, k in zip(S.tolist(), y.tolist(), strict=True))

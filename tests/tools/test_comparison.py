@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_classificat
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from sklearn.utils.metaestimators import available_if
 
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC, compare_machines
 from polymargin.comparison import Candidate, candidates_for, default_candidates, plan
@@ -228,6 +229,18 @@ def test_a_fit_in_the_core_is_stopped():
         WestonWatkinsSVC(C=1000.0, tol=1e-9, max_iter=10**6).fit(X, y)
     assert time.perf_counter() - began < 1.0
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+def test_the_end_of_the_time_is_no_missing_attribute():
+    """scikit-learn makes an AttributeError of every Exception in a check of its `available_if`."""
+
+    class Slow:
+        @available_if(lambda self: time.sleep(20.0) or True)
+        def transform(self):
+            """Never there."""
+
+    with pytest.raises(OutOfTime), stopped_at(time.time() + 0.1):
+        hasattr(Slow(), "transform")
 
 
 def test_sparse_and_multilabel_data():

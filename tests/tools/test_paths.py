@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import sklearn
 from registry import each_machine, is_convex
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
@@ -143,3 +144,67 @@ def test_where_ascent_crawled_the_next_fit_goes_to_interior_points_at_once(machi
     assert warm.certificate_.status == "optimal" and warm.n_iter_ < 60
     cold = machine(C=1.5e3, tol=1e-6, random_state=0).fit(X, y)
     assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
+
+
+# ---- groups, several metrics, routed metadata ---------------------------------------------------------------------------
+
+
+def agree(ours, theirs, metrics=("score",)):
+    for metric in metrics:
+        for name in (f"mean_test_{metric}", f"std_test_{metric}", f"rank_test_{metric}"):
+            np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-12)
+    assert ours.best_params_ == theirs.best_params_ and ours.n_splits_ == theirs.n_splits_
+
+
+@pytest.fixture(scope="module")
+def groups(wine):
+    return np.random.default_rng(0).integers(0, 12, len(wine[1]))
+
+
+def test_groups(wine, groups):
+    settings = {"param_grid": {"C": CS}, "cv": GroupKFold(4)}
+    machine = CrammerSingerSVC(tol=1e-8)
+    agree(PathCV(machine, **settings).fit(*wine, groups=groups), GridSearchCV(machine, **settings).fit(*wine, groups=groups))
+    with pytest.raises(ValueError, match="groups"):
+        PathCV(machine, **settings).fit(*wine)
+
+
+@pytest.mark.parametrize("scoring", [["accuracy", "f1_macro"], {"accuracy": "accuracy", "f1_macro": "f1_macro"}], ids=str)
+def test_several_metrics(wine, scoring):
+    pipeline = make_pipeline(StandardScaler(), CrammerSingerSVC(tol=1e-8))
+    settings = {"param_grid": {"crammersingersvc__C": CS}, "cv": 4, "scoring": scoring, "refit": "f1_macro"}
+    ours, theirs = PathCV(pipeline, **settings).fit(*wine), GridSearchCV(pipeline, **settings).fit(*wine)
+    agree(ours, theirs, ("accuracy", "f1_macro"))
+    assert ours.multimetric_ and ours.score(*wine) == theirs.score(*wine) and ours.best_score_ == theirs.best_score_
+    with pytest.raises(ValueError, match=r"refit=True is not valid with several metrics.*'accuracy' or 'f1_macro'"):
+        PathCV(pipeline, scoring=scoring).fit(*wine)
+    several = PathCV(pipeline, **{**settings, "refit": False}).fit(*wine)
+    assert not hasattr(several, "best_params_") and "mean_test_accuracy" in several.cv_results_
+
+
+def test_a_function_decides(wine):
+    def weakest_of_the_best(results):
+        return int(np.flatnonzero(results["mean_test_score"] > results["mean_test_score"].max() - 0.02)[0])
+
+    found = PathCV(CrammerSingerSVC(), {"C": CS}, refit=weakest_of_the_best).fit(*wine)
+    assert found.best_index_ == weakest_of_the_best(found.cv_results_) and hasattr(found, "best_estimator_")
+
+    def two(estimator, X, y):
+        return {"right": estimator.score(X, y), "wrong": 1.0 - estimator.score(X, y)}
+
+    assert PathCV(CrammerSingerSVC(), {"C": CS}, scoring=two, refit="right").fit(*wine).score(*wine) > 0.95
+    with pytest.raises(ValueError, match="refit='left' is not valid: scoring returned right, wrong"):
+        PathCV(CrammerSingerSVC(), {"C": CS}, scoring=two, refit="left").fit(*wine)
+
+
+def test_routed_metadata(wine, groups):
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(wine[1]))
+    given = {"sample_weight": weight, "groups": groups}
+    with sklearn.config_context(enable_metadata_routing=True):
+        machine = CrammerSingerSVC(tol=1e-8).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine)
+        for estimator, name in ((machine, "C"), (pipeline, "crammersingersvc__C")):
+            settings = {"param_grid": {name: CS}, "cv": GroupKFold(4)}
+            ours, theirs = (search(estimator, **settings).fit(*wine, **given) for search in (PathCV, GridSearchCV))
+            agree(ours, theirs)
+            assert ours.score(*wine, sample_weight=weight) == theirs.score(*wine, sample_weight=weight)

@@ -32,16 +32,18 @@ def run(args: argparse.Namespace) -> int:
     if args.float32 and to != "onnx":
         raise UsageError("--float32 is for ONNX: numbers in JSON have no type")
     check_output(args.output, [args.model])
-    content = _content(open_model(args.model).model, to, args.float32)
+    content, inputs = _content(open_model(args.model).model, to, args.float32)
     write_bytes(args.output, content)
     if args.output != "-":
-        print(f"saved: {args.output} ({len(content):,} bytes)", file=sys.stderr)
+        print(f"saved: {args.output} ({len(content):,} bytes){inputs}", file=sys.stderr)
     return 0
 
 
-def _content(model: Any, to: str, float32: bool) -> bytes:
+def _content(model: Any, to: str, float32: bool) -> tuple[bytes, str]:
+    """What is written, and what its inputs are called."""
     from polymargin.export import to_json, to_onnx
 
     if to == "json":
-        return (to_json(model) + "\n").encode()
-    return bytes(to_onnx(model, dtype="float32" if float32 else None).SerializeToString())
+        return (to_json(model) + "\n").encode(), ""
+    proto = to_onnx(model, dtype="float32" if float32 else None)
+    return bytes(proto.SerializeToString()), f", inputs: {', '.join(one.name for one in proto.graph.input)}"

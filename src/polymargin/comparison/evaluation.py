@@ -21,9 +21,10 @@ from sklearn.utils._indexing import _safe_indexing
 
 from polymargin.comparison.candidates import Candidate
 from polymargin.comparison.scoring import OutOfTime, score_all
-from polymargin.selection.paths import PathCV
+from polymargin.selection.path_cv import PathCV
 
 STEP = "machine"  # the last step of the pipelines
+_AGAIN = 1.0  # seconds after which the alarm rings again: where callbacks of C are interrupted, it is swallowed
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def stopped_at(deadline: float) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.time(), 1e-3))
+    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.time(), 1e-3), _AGAIN)
     try:
         yield
     finally:

@@ -54,8 +54,8 @@ def _of_labels(y: Any, predicted: Any, known_only: bool) -> dict[str, float]:
     return scores
 
 
-class OutOfTime(Exception):
-    """The time that was given is over."""
+class OutOfTime(BaseException):
+    """The time that was given is over. No Exception: what it interrupts must not take it for one of its own."""
 
 
 @dataclass

@@ -136,7 +136,7 @@ def _key(name: str) -> str:
 def _not_found(key: str, name: str, download: bool) -> str:
     if key not in KNOWN:
         known = f"{', '.join(names())}, and the files of ${VARIABLE}"
-        return f"there is no data set {name!r}{suggestion(name, KNOWN)}; there are {known}"
+        return f"there is no data set {name!r}{suggestion(name, KNOWN) or '.'} There are {known}"
     folder = os.environ.get(VARIABLE)
     tried = [f"{folder} ({VARIABLE}) has no file of that name" if folder else f"{VARIABLE} names no folder"]
     if key in PACKAGE_FILES:

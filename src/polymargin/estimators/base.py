@@ -58,6 +58,7 @@ class Warm(NamedTuple):
         return self._replace(duals=self.duals.part(kept), cost=self.cost[kept], crawled=False)
 
 
+_CALLER = 5  # levels from what `fit` calls to who called it, through the two wrappers of `fit`
 _OTHER_COSTS = 0.1  # relative: duals of costs that differ by less are multiplied, and that is all
 _OF_ONE_FIT = (  # and of one kind of machine
     *("class_vectors_", "_support_bits", "n_support_", "_warm", "_kept_duals"),
@@ -220,16 +221,23 @@ class MarginClassifier(
         outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs
         tol = solver_tolerance(self.tol, problem.X.dtype)
-        ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
-        ledger.keeps_interrupted = self.on_interrupt == "keep"
+        solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
         settings: dict[str, Any] = {
-            "max_iter": self.max_iter,
+            "max_iter": validation.iterations(self.max_iter),
             "seed": seed,
             "n_threads": validation.thread_count(self.n_jobs),
-            "start": self._warm_start(problem) if self.warm_start else None,
         }
+        if np.isinf(self.C):
+            from polymargin.estimators.fitting.hard_margin import hard_margin
+
+            facts["C_"], problem, start = hard_margin(problem, solve, type(self).__name__, tol, **settings)
+        else:
+            start = self._warm_start(problem) if self.warm_start else None
+        settings["start"] = start
+        ledger = Ledger(tol, self.verbose, type(self).__name__, problem.rounding_at)
+        ledger.keeps_interrupted = self.on_interrupt == "keep"
         if mapping is None:
-            solution = solve_near_zero(self._solve, problem, ledger, self._free_offsets, **settings)
+            solution = solve(problem, ledger, **settings)
             folds = self._fold_fits(problem, solution, None, settings)
             facts |= self._calibrated(folds, outcomes)
             solution = folds.with_mean_machine()
@@ -242,7 +250,6 @@ class MarginClassifier(
             from polymargin.estimators.fitting.expansion import solve_and_expand, solve_by_kernel_dual
 
             by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
-            solve = partial(solve_near_zero, self._solve, free_offsets=self._free_offsets)
             ends: dict[str, Any] = {"tol": self.tol, "representative": self._representative}
             solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings, **ends)
             folds = self._fold_fits(problem, solution, mapping if implicit else None, settings)
@@ -254,9 +261,9 @@ class MarginClassifier(
         return self
 
     def _check_parameters(self) -> None:
-        validation.positive("C", self.C, "try 0.01, 1 or 100")
+        validation.weight_of_loss(self.C)
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-4")
-        validation.whole("max_iter", self.max_iter, 1, "epochs; a large number for no limit")
+        validation.iterations(self.max_iter)
         if not isinstance(self.verbose, bool):
             validation.whole("verbose", self.verbose, 0, "0 is silent")
         validation.flag("fit_intercept", self.fit_intercept)
@@ -266,7 +273,7 @@ class MarginClassifier(
         validation.thread_count(self.n_jobs)
         validation.check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_components)
         if self.n_components is not None and self.kernel == "linear":
-            warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=3)
+            warnings.warn(f"n_components={self.n_components!r} has no effect on kernel='linear'.", stacklevel=_CALLER)
 
     def _check_averages(self, problem: Any) -> None:
         """The mean of machines is one of them: class vectors have means, and near one minimum they mean something."""
@@ -331,11 +338,21 @@ class MarginClassifier(
 
     def _features(self, mapping: KernelMap, rows: Any, targets: Targets) -> Any:
         """Rows of the kernel's features; None if the machine is solved on the kernel itself."""
-        if not self._has_kernel_dual:
-            return mapping.fit_transform(rows, targets.sample_weight)
-        from polymargin.estimators.fitting.expansion import features_or_none
+        if self._has_kernel_dual and not np.isinf(self.C):
+            from polymargin.estimators.fitting.expansion import features_or_none
 
-        return features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
+            features = features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
+        else:
+            features = mapping.fit_transform(rows, targets.sample_weight)
+        if features is not None and mapping.cut_:
+            warnings.warn(
+                f"kernel={self.kernel!r} is not positive semi-definite on these rows: {type(self).__name__} is fitted on "
+                f"its semi-definite part, without {mapping.cut_:.2g} of it (by absolute eigenvalues). A smaller gamma "
+                "leaves less out.",
+                UserWarning,
+                stacklevel=_CALLER,
+            )
+        return features
 
     @property
     def _free_offsets(self) -> bool:
@@ -346,7 +363,7 @@ class MarginClassifier(
         return Problem(
             X=X,
             y=y,
-            cost=np.ascontiguousarray(self.C * weight, dtype=np.float64),
+            cost=np.ascontiguousarray(weight if np.isinf(self.C) else self.C * weight, dtype=np.float64),
             n_classes=n_classes,
             loss=self._loss(),
             penalty=self._penalty(),
@@ -400,8 +417,8 @@ class MarginClassifier(
         return calibrated(fits, outcomes)
 
     def _learn(self, facts: dict[str, Any]) -> None:
-        """Attributes by name; what an earlier fit knew of probabilities is forgotten."""
-        for name in CALIBRATION:
+        """Attributes by name; what an earlier fit knew of probabilities, or of a hard margin, is forgotten."""
+        for name in (*CALIBRATION, "C_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(facts)
 
@@ -432,16 +449,16 @@ class MarginClassifier(
         certificate = self.certificate_
         name, scaling = type(self).__name__, _scaling_advice(largest)
         if not certificate.converged and certificate.status != AVERAGED:
-            warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=3)
+            warnings.warn(self._not_converged() + scaling, ConvergenceWarning, stacklevel=_CALLER)
         elif self._is_trivial(problem):
             warnings.warn(
                 f"{name} found a trivial solution: {self._trivial_finding(problem)}. Try {self._advice_if_trivial()}."
                 + scaling,
                 UserWarning,
-                stacklevel=3,
+                stacklevel=_CALLER,
             )
         elif scaling:
-            warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=3)
+            warnings.warn(f"{name} was fitted on badly scaled data." + scaling, UserWarning, stacklevel=_CALLER)
 
     def _not_converged(self) -> str:
         """One sentence with gap and tolerance, and what to do."""
@@ -523,6 +540,7 @@ class MarginClassifier(
         winners = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[winners])
 
+    @any_arrays
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """F of the fitted machine on this data, with the machine's C and class weights.
 
@@ -545,6 +563,7 @@ class MarginClassifier(
         weight = validation.sample_weights(sample_weight, X.shape[0])
         indices = np.searchsorted(self.classes_, y).astype(np.int32)
         weight = weight * validation.class_weights(self.class_weight, self.classes_, y, weight)[indices]
+        weight = weight * vars(self).get("C_", 1.0)  # of a hard margin
         return self._with_classes(self._problem(X, indices, weight, len(self.classes_)), self.classes_)
 
     def _shaped(self, per_class: Any) -> Any:

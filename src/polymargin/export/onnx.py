@@ -34,7 +34,8 @@ def to_onnx(model: Any, *, dtype: Any = None) -> Any:
     onnx.ModelProto
         Input ``X``, outputs ``label`` and ``scores``, equal to `predict` and `decision_function` (label matrices: 0 and 1 in
         the columns of ``label``), and ``probabilities`` for a machine that has them. ``onnx.save(it, path)`` writes it. A
-        pipeline with text columns from the command line has one input a column, with its name.
+        pipeline with text columns from the command line has one input a column, with its name (`_` for what is neither
+        letter nor digit).
 
     Examples
     --------

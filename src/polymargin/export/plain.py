@@ -137,7 +137,15 @@ def _after(step: Any, columns: Columns) -> Columns:
         return columns._replace(scale=columns.scale * scale, shift=columns.shift * scale + shift)
     if kind == "SimpleImputer" and _fills_only(step, columns):
         return columns._replace(missing=(step.statistics_.astype(np.float64) - columns.shift) / columns.scale)
-    raise TypeError(f"the step {step!r} cannot be written as numbers of a linear machine; to_onnx converts most steps.")
+    raise TypeError(
+        f"the step {kind} cannot be written as numbers of a linear machine{_of_texts(step)}; ONNX (to_onnx, or polymargin "
+        "export to a file .onnx) takes most steps."
+    )
+
+
+def _of_texts(step: Any) -> str:
+    texts = getattr(step, "text", ())
+    return f": it reads columns of text ({', '.join(map(str, texts))})" if isinstance(texts, tuple) and texts else ""
 
 
 def _fills_only(step: Any, columns: Columns) -> bool:

@@ -95,6 +95,8 @@ class KernelMap:
         Row numbers of the pivots (landmarks), in the order of the columns of Phi.
     factor_ : ndarray of shape (r, r)
         L, the pivots' rows of Phi, as float64: lower triangular, ``L L' = K[pivots_][:, pivots_]``.
+    cut_ : float
+        The share of the kernel that was cut off: 0, or more for a "sigmoid" that is not semi-definite.
     gamma_, residual_ : float
         The number that `gamma` stands for (0 if the kernel has none), and ``trace(K - Phi Phi') / trace(K)``.
     largest_residual_, largest_value_ : float
@@ -104,7 +106,8 @@ class KernelMap:
     -----
     A kernel that may be indefinite ("precomputed", "sigmoid", a callable, "poly" with coef0 < 0) is refused if the residual
     has a negative diagonal entry or breaks the Cauchy-Schwarz inequality on random vectors or columns, by more than
-    sqrt(machine epsilon) times the largest diagonal entry of K. What is smaller counts as rounding. Nothing is clipped.
+    sqrt(machine epsilon) times the largest diagonal entry of K. What is smaller counts as rounding. Nothing is clipped, but
+    for "sigmoid", which is hardly ever semi-definite: there the map is that of its definite part (`definite_part.py`).
     """
 
     kernel: str | Callable[[Any, Any], Any]
@@ -115,6 +118,7 @@ class KernelMap:
     random_state: Any = None
     trace_tol: float | None = None
     _rbf: RbfRows | None = field(default=None, init=False, repr=False)
+    _back: NDArray[np.float64] | None = field(default=None, init=False, repr=False)  # of a definite part, not a factor
 
     def fit_transform(self, X: Any, sample_weight: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Choose pivots and return Phi, of shape (n, r); r = 0 if the kernel is zero on all rows.
@@ -142,6 +146,26 @@ class KernelMap:
     def _fit(self, X: Any, highest: int) -> NDArray[Any] | None:
         limit = min(X.shape[0], self.n_components or X.shape[0])
         rng = np.random.default_rng(0 if limit == X.shape[0] else validation.seed_of(self.random_state))
+        self.cut_, self._back = 0.0, None
+        try:
+            return self._factorised(X, limit, highest, rng)
+        except Indefinite:
+            if self.kernel != "sigmoid":
+                raise
+        return self._cut(X, limit, rng)
+
+    def _cut(self, X: Any, limit: int, rng: np.random.Generator) -> NDArray[Any]:
+        """The map of the definite part."""
+        from polymargin.features.definite_part import definite_part, distinct_rows
+
+        rows = distinct_rows(X)
+        self.pivots_ = rows if limit >= len(rows) else np.sort(rng.choice(rows, size=limit, replace=False))
+        part = definite_part(lambda rows: self._block(X, rows, self.pivots_), self.pivots_, X.shape[0])
+        self.cut_, self._back = part.cut, part.back
+        self.residual_, self.largest_residual_, self.largest_value_ = 0.0, 0.0, 1.0  # a sigmoid's values are below 1
+        return part.Phi
+
+    def _factorised(self, X: Any, limit: int, highest: int, rng: np.random.Generator) -> NDArray[Any] | None:
         dtype = self._dtype_of_map(X, min(limit, highest))
         state = _Factor(self.diagonal(X), limit, dtype)
         self._check_diagonal(state)
@@ -172,6 +196,8 @@ class KernelMap:
     def coefficients(self, W: NDArray[Any]) -> NDArray[np.float64]:
         """A of shape (r, c) with ``phi(x)' W = k(x, X[pivots_]) A``, for W (r, c); a (stable) triangular solve."""
         W = np.asarray(W, dtype=np.float64)
+        if self._back is not None:
+            return self._back @ W
         return np.asarray(solve_triangular(self.factor_, W, lower=True, trans="T", check_finite=False))
 
     def kernel_rows(self, X_new: Any, X_support: Any) -> NDArray[Any]:
@@ -185,7 +211,8 @@ class KernelMap:
             return np.empty((X_new.shape[0], 0))
         with np.errstate(over="ignore", invalid="ignore"):  # said in words
             if callable(self.kernel):
-                block = np.asarray(self.kernel(X_new, X_support))
+                block = self.kernel(X_new, X_support)
+                block = block.toarray() if sparse.issparse(block) else np.asarray(block)
             elif self.kernel == "rbf":
                 block = rbf_values(_double(X_new), _double(X_support), self.gamma_)
             else:
@@ -429,8 +456,12 @@ def _check_symmetric(kernel: Any, gap: float, largest: float, dtype: Any) -> Non
         raise ValueError(f"kernel={kernel!r} is not symmetric: {found}. If that is rounding, use (K + K.T) / 2.")
 
 
-def _indefinite(kernel: Any, found: str) -> ValueError:
-    return ValueError(
+class Indefinite(ValueError):
+    """A kernel that is not positive semi-definite."""
+
+
+def _indefinite(kernel: Any, found: str) -> Indefinite:
+    return Indefinite(
         f"kernel={kernel!r} is not positive semi-definite on these rows: {found}. Use another kernel or other kernel "
         "parameters, or pass kernel='precomputed' with K + shift * I or with negative eigenvalues set to zero (if K was "
         "computed in single precision, as float32)."

@@ -104,6 +104,11 @@ class ConvergenceDisplay:
         every = np.concatenate(list(self.seconds.values()))
         if every.min() > 0 and every.max() > 10 * every.min():
             self.ax_.set_xscale("log")
+            from matplotlib import ticker  # few decades: numbers, not powers, which run into each other
+
+            self.ax_.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+            self.ax_.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+            self.ax_.xaxis.set_minor_formatter(ticker.NullFormatter())
         self.ax_.grid(alpha=0.3)
         self.ax_.legend(**drawing.ABOVE)
         return self

@@ -88,4 +88,10 @@ def forecast(history: Sequence[tuple[float, float]], tol: float) -> str:
         return ""
     then, before = earlier[-1]
     tenfold = (seconds - then) / math.log10(before / gap)
-    return f", tenfold less every {tenfold:.2g} s, about {tenfold * math.log10(gap / tol):.2g} s left"
+    return f", tenfold less every {_spoken(tenfold)}, about {_spoken(tenfold * math.log10(gap / tol))} left"
+
+
+def _spoken(seconds: float) -> str:
+    """A time in seconds, minutes or hours, to two digits."""
+    unit, size = next(((unit, size) for unit, size in (("h", 3600.0), ("min", 60.0)) if seconds >= 1.5 * size), ("s", 1.0))
+    return f"{float(f'{seconds / size:.2g}'):,g} {unit}"

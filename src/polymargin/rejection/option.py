@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from polymargin import validation
 from polymargin.rejection import thresholds
 from polymargin.rejection.confidence import confidence, strangeness, support_of
-from polymargin.selection.paths import weight_argument
+from polymargin.selection.folds import weight_argument
 
 _GRID_SHARE = 5  # one in so many held-out rows says which thresholds are tested
 

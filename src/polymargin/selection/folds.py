@@ -41,3 +41,13 @@ def label_folds(members: sparse.csr_array, n_folds: int, seed: int) -> Folds:
         mine = rows[(labels == label) & (folds[rows] == fold)]
         folds[mine[:1]] = NEVER
     return folds
+
+
+def weight_argument(estimator: Any, weight: Any) -> dict[str, Any]:
+    """Weights of rows as an argument of `fit`; a pipeline's are those of its last step."""
+    if weight is None:
+        return {}
+    from sklearn.pipeline import Pipeline
+
+    name = f"{estimator.steps[-1][0]}__sample_weight" if isinstance(estimator, Pipeline) else "sample_weight"
+    return {name: weight}

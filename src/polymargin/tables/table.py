@@ -150,6 +150,7 @@ class Table:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' if a known name is close, else nothing. Only the first of very many are looked at."""
-    alike = (one for one in islice(known, _SUGGESTIONS) if len(one) <= 2 * len(name) + 2)
-    close = difflib.get_close_matches(name, list(alike), n=1) if len(name) <= _LONGEST else []
+    alike = [one for one in islice(known, _SUGGESTIONS) if len(one) <= 2 * len(name) + 2]
+    same = [one for one in alike if one.lower() == name.lower()]
+    close = same or (difflib.get_close_matches(name, alike, n=1) if len(name) <= _LONGEST else [])
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -187,7 +187,7 @@ class LabelTree(ClassifierMixin, BaseEstimator):
         validation.number("threshold", self.threshold, "a score between 0 and 1")
         validation.flag("fit_intercept", self.fit_intercept)
         validation.positive("tol", self.tol, "a relative duality gap, for example 1e-2")
-        validation.whole("max_iter", self.max_iter, 1, "epochs")
+        validation.iterations(self.max_iter)
         validation.thread_count(self.n_jobs)
 
     def _classes(self, y: Any) -> tuple[dict[str, Any], sparse.csr_array]:

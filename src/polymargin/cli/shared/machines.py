@@ -34,6 +34,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     """The machine, not fitted."""
     from polymargin.estimators import machines
+    from polymargin.tables.table import suggestion
 
     if getattr(args, "tree", False):
         if args.machine:
@@ -52,7 +53,8 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
     known = cls().get_params()
     for name in params:
         if name not in known:
-            raise UsageError(f"{cls.__name__} has no parameter {name!r}{_suggest(name, known)}; it has {', '.join(known)}")
+            hint = suggestion(name, known) or "."
+            raise UsageError(f"{cls.__name__} has no parameter {name!r}{hint} It has {', '.join(known)}.")
     if getattr(args, "proba", False):
         params.setdefault("probability", True)
     if "random_state" in known:
@@ -71,10 +73,11 @@ def make_machine(args: argparse.Namespace, multilabel: bool = False) -> Any:
 def machine_class(name: str) -> type:
     """The estimator of that name."""
     from polymargin.estimators import machines
+    from polymargin.tables.table import suggestion
 
     known = machines()
     if name not in known:
-        raise UsageError(f"there is no machine {name!r}{_suggest(name, known)}; there are {', '.join(known)}")
+        raise UsageError(f"there is no machine {name!r}{suggestion(name, known) or '.'} There are {', '.join(known)}.")
     return known[name]
 
 
@@ -103,10 +106,3 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-
-
-def _suggest(name: str, known: Any) -> str:
-    from polymargin.tables.table import suggestion
-
-    lower = {str(one).lower(): str(one) for one in known}
-    return f"; did you mean {lower[name.lower()]!r}?" if name.lower() in lower else suggestion(name, known)

@@ -18,7 +18,7 @@ def inside(comparison: Any, ours: list[str]) -> list[str]:
     machines = {name: fit.model for name, fit in fits.items()}
     rows = [
         [
-            f"{pair.first} – {pair.second}", f"{pair.margin:.3g}", f"{pair.angle:.0f}°",
+            f"{pair.first} – {pair.second}", f"{pair.distance:.3g}", f"{pair.margin:.3g}", f"{pair.angle:.0f}°",
             f"{pair.first_as_second} + {pair.second_as_first}", f"{pair.error_rate:.1%}",
         ]
         for pair in confusable_pairs(first.model, first.X_test, first.y_test, n_pairs=8)
@@ -31,7 +31,9 @@ def inside(comparison: Any, ours: list[str]) -> list[str]:
             "Left of 0 are errors. The first split's test rows.",
         ),
         f"<h2>Classes that sit closest ({html.escape(ours[0])})</h2>"
-        + table(["pair", "margin", "angle", "errors on held-out rows", "share"], rows),
+        + table(["pair", "distance of rows", "margin", "angle", "errors", "share of rows"], rows)
+        + "<p class='small'>Distance of rows: mean distance of held-out rows from the border of the pair, the closest pair "
+        "first. Margin: 2/|w_k − w_l|, how steeply the machine tells them apart.</p>",
         picture(
             "Convergence",
             lambda: ConvergenceDisplay.from_certificates(certificates).figure_,

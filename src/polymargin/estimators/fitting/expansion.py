@@ -109,7 +109,8 @@ def solve_and_expand(
 
     The signed duals have few non-zero rows, but make the very machine of the solution only in the limit: if theirs misses
     the tolerance, the solver goes on to a tighter one. In the end, with a Nystroem map, which knows only its own landmarks,
-    and from a solver without such duals, W is expanded on the pivots of the map. The certificate is that of the expansion.
+    with the definite part of a kernel, and from a solver without such duals, W is expanded on the pivots of the map. The
+    certificate is that of the expansion.
     """
     left = max_iter
     best: Machine | None = None
@@ -120,7 +121,7 @@ def solve_and_expand(
         left -= solution.certificate.n_iter
         rounds += solution.rounds[1 if rounds else 0 :]  # a later attempt starts where the last one ended
         best = solution.machine if best is None or solution.machine.primal < best.primal else best
-        duals = None if mapping.n_components else solution.duals
+        duals = None if mapping.n_components or mapping.cut_ else solution.duals  # landmarks, a definite part: no rows else
         b = representative(solution.machine.b)
         expansion = None if duals is None else _on_support_rows(problem, duals, solution, b, mapping, rows, tol)
         sparse_enough = expansion is not None and bool(

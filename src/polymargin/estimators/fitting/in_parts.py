@@ -49,6 +49,7 @@ def _fit(machine: Any, elsewhere: Elsewhere) -> None:
     for name, (only, why) in _ONLY_IN_MEMORY.items():
         if getattr(machine, name) != only:
             raise ValueError(f"{name}={getattr(machine, name)!r} is not for rows in parts: {why}.")
+    validation.positive("C", machine.C, "of rows in parts, try 0.01, 1 or 100")
     machine._check_in_parts()
     of_sets = isinstance(machine._loss(), SetLoss)
     if elsewhere.labels is not None and not of_sets:
@@ -65,7 +66,7 @@ def _fit(machine: Any, elsewhere: Elsewhere) -> None:
 
     def solve(problem: Any, ledger: Ledger) -> Any:
         by = solve_labels_of_parts if of_sets else solve_parts
-        return by(problem, parts, ledger, max_iter=machine.max_iter, seed=seed)
+        return by(problem, parts, ledger, max_iter=validation.iterations(machine.max_iter), seed=seed)
 
     solution = solve_or_keep(solve, problem, ledger)
     end = as_returned(problem, solution, machine._representative(solution.machine.b), machine.tol)

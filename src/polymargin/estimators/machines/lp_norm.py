@@ -133,7 +133,7 @@ class LpNormSVC(CostSensitiveClassifier):
 
             seed, n_threads = validation.seed_of(self.random_state), validation.thread_count(self.n_jobs)
             near_zero = partial(solve_near_zero, solve, free_offsets=self._free_offsets)
-            scores = cross_validated_p(problem, near_zero, self.tol, self.max_iter, seed, n_threads)
+            scores = cross_validated_p(problem, near_zero, self.tol, validation.iterations(self.max_iter), seed, n_threads)
             best = max(scores, key=lambda p: (scores[p], p))
             self._fitting.update(p_=best, p_candidates_=np.array([*scores]), p_scores_=np.array([*scores.values()]))
         return replace(problem, penalty=self._penalty())

@@ -27,7 +27,12 @@ def on_host(X: Any) -> Any:
         return X
     for step in ("detach", "cpu"):  # PyTorch: what is part of a gradient, or on a device, is not handed out
         X = getattr(X, step, lambda X=X: X)()
-    return np.from_dlpack(X)
+    try:
+        return np.from_dlpack(X)
+    except (BufferError, RuntimeError, TypeError) as error:  # bfloat16, which NumPy does not know
+        if hasattr(X, "float"):
+            return np.from_dlpack(X.float())
+        raise TypeError(f"NumPy does not take an array of {X.dtype!r} ({error}); make it float32 first.") from error
 
 
 def any_arrays(method: Method) -> Method:
@@ -49,6 +54,8 @@ def any_arrays(method: Method) -> Method:
 
 def _like(rows: Any, found: Any) -> Any:
     """NumPy's numbers as an array of the rows' library; what it cannot hold (texts, sparse matrices) stays."""
+    if isinstance(found, tuple):  # scores and classes of the best
+        return type(found)(*(_like(rows, part) for part in found))
     if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
         return found
     from sklearn.utils._array_api import get_namespace_and_device

@@ -13,7 +13,9 @@ from typing import TypeVar
 
 _PARAMETERS = """
 C : float, default=1.0
-    Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive.
+    Weight of the loss, which is a sum over rows as in :class:`sklearn.svm.SVC`. Must be positive. ``np.inf`` is the hard
+    margin of rows that can be separated, an error otherwise: a convex machine whose loss can be 0 is fitted with growing C
+    until no row has a loss, and `C_` is that C.
 kernel : str or callable, default="linear"
     "linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed" or a callable, as in :class:`sklearn.svm.SVC`. The
     kernel machine is exact, whether it is fitted through a pivoted Cholesky factor of the kernel matrix or, with many
@@ -27,7 +29,7 @@ fit_intercept : bool, default=True
 tol : float, default=1e-4
     Relative duality gap at which to stop: ``primal - dual <= tol * |primal|``.
 max_iter : int, default=1000
-    Limit on epochs. One epoch is as many row visits as there are rows.
+    Limit on epochs. One epoch is as many row visits as there are rows. -1 is no limit.
 class_weight : dict, "balanced" or None, default=None
     Weights of the classes, multiplied with the sample weights.
 warm_start : bool, default=False

@@ -11,15 +11,17 @@ _CHOSEN = "the solver is chosen by what the problem offers and by its size; leav
 _INSTEAD = {
     "dual": _CHOSEN,
     "solver": _CHOSEN,
-    "loss": f"{_ITS_CLASS}; M3SVC and LpNormSVC take a loss",
-    "penalty": f"{_ITS_CLASS}; M3SVC(norm='l1') makes differences of class vectors sparse",
-    "l1_ratio": f"{_ITS_CLASS}, and no penalty mixes norms; LpNormSVC(p=...) lies between two, M3SVC(norm='l1') is sparse",
+    "loss": f"{_ITS_CLASS}; MarginSVC(loss=..., squared=True) takes any loss of margins",
+    "penalty": f"{_ITS_CLASS}; MarginSVC(penalty='elastic_net' or 'group') leaves features out",
+    "l1_ratio": f"{_ITS_CLASS}; MarginSVC(penalty='elastic_net', l1=...) mixes both norms",
     "multi_class": "all classes are fitted together; sklearn.multiclass.OneVsRestClassifier fits one machine a class",
     "decision_function_shape": "there is one score a class; sklearn.multiclass.OneVsOneClassifier compares pairs",
     "intercept_scaling": "the intercept is not a column of X; fit_intercept says whether there is one",
     "fit_intercept": "its offsets are part of it; biases='hard' or 'soft' says how they are held together",
     "break_ties": "the highest score wins, and ties go to the lower class; leave it out",
     "shrinking": "rows that have settled are always left alone; leave it out",
+    "keep_on_interrupt": "on_interrupt='keep' keeps the machine found so far",
+    "nu": "C weighs the loss; there is no bound on the share of support rows",
     "cache_size": "rows of the kernel matrix are kept as memory allows; leave it out",
 }
 

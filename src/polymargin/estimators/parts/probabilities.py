@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Scaling
@@ -106,7 +107,7 @@ class Probabilities:
         """Scaled scores and the lapse."""
         scores, scaling = self.decision_function(X), self._scaling
         if scaling is None:
-            raise AttributeError(
+            raise NotFittedError(
                 f"this {type(self).__name__} has no temperature_: it was fitted with probability=False, or interrupted. Fit "
                 "it again with probability=True."
             )

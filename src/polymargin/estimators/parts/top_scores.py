@@ -12,6 +12,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polymargin import validation
+from polymargin.estimators.parts.array_libraries import any_arrays
 
 BLOCK_ENTRIES = 1 << 22  # scores, kernel values or entries of class vectors held at a time
 _FEWEST_CLASSES = 16  # that share a look at the rows
@@ -37,6 +38,7 @@ class TopPredictions:
 
         def _scores(self, X: Any, vectors: Any, offsets: NDArray[Any]) -> NDArray[Any]: ...
 
+    @any_arrays
     def predict_topk(self, X: Any, k: int = 5) -> NDArray[Any]:
         """The k classes, or columns of the label matrix, with the highest scores, best first, ties to the lower class.
 

@@ -166,7 +166,8 @@ class LinearVectors:
                 f"X, y and sample_weight are not those of the fit: the objective is {now:.8g} on them, and was "
                 f"{before.primal:.8g} at the end of the fit."
             )
-        ceiling = now + budget * abs(now - before.constant)
+        order = problem.rounding(dense64(vectors).T, self.class_offsets_)  # sums of sparse vectors have another one
+        ceiling = now + budget * abs(now - before.constant) + order
         found = thinned(problem, vectors, self.class_offsets_, ceiling, dtype)
         W = sparse.csr_array(found.vectors.T, dtype=np.float64)
         self.class_vectors_, self.class_offsets_ = found.vectors, found.offsets
