@@ -96,12 +96,16 @@ def test_no_bound_on_the_way_is_above_the_optimum(name, loss, fit_intercept):
 @both_offsets
 @each_loss
 def test_a_solution_is_where_its_own_fit_starts(name, loss, fit_intercept):
-    problem = problem_of(loss, fit_intercept)
-    solution = ascent(problem)
-    again = ascent(problem, start=Start(solution.duals, solution.machine.b))
-    assert again.certificate.status == "optimal"
-    assert again.certificate.n_iter <= max(120, solution.certificate.n_iter)  # of slices of 100 and 10 epochs
-    assert again.machine.primal == pytest.approx(solution.machine.primal, rel=2e-6)
+    epochs = []
+    for seed in (3, 4, 5):  # how long one of them takes is luck
+        problem = problem_of(loss, fit_intercept, seed=seed)
+        solution = ascent(problem)
+        again = ascent(problem, start=Start(solution.duals, solution.machine.b))
+        assert again.certificate.status == "optimal"
+        assert again.machine.primal == pytest.approx(solution.machine.primal, rel=2e-6)
+        epochs.append((solution.certificate.n_iter, again.certificate.n_iter))
+    cold, warm = np.sum(epochs, axis=0)
+    assert warm <= max(3 * 120, 0.9 * cold)  # of slices of 100 and 10 epochs
 
 
 @both_offsets

@@ -105,7 +105,7 @@ class ReliabilityDisplay:
         top, below = self.axes_
         top.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
         self.lines_ = [self._draw(number, name) for number, name in enumerate(self.kept)]
-        top.set(ylabel="share of right rows", ylim=(0, 1.03), xlim=(0, 1.01))  # lines at 1 are seen
+        top.set(ylabel="share of right rows", ylim=(-0.03, 1.03), xlim=(0, 1.01))  # lines at 0 and 1 are seen
         below.set(xlabel="probability of the most probable class", ylabel="share of rows")
         top.legend(**drawing.ABOVE)
         return self
