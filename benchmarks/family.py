@@ -9,7 +9,7 @@ differences (one split: of the test rows). Top-5 accuracy, where there are ten c
 
 `--part speed`: a fit of each, C = 1 and the default tolerance, in processor seconds and in multiples of Crammer-Singer's.
 
-`--part table`: every product of a loss and a penalty, squared too, fitted to iris: how its fit ends. `docs/family.md` has it.
+`--part table`: every product of a loss and a penalty, squared too, fitted to iris: how it ends. `docs/family.md` has it.
 
 `--part zeros`: penalties that make zeros, in multiples of the same loss with ``penalty="l2"``, at `--tol`.
 """

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from polymargin.losses import LOSSES, TopKHinge
 from polymargin.penalties import SquaredNorm
@@ -15,7 +16,9 @@ from polymargin.solvers.bounds import (
     reduced_to_balance,
     reducing_factors,
     rows_reduced_to_balance,
+    stretching_factors,
 )
+from polymargin.solvers.rows import centre_and_coupling, centre_and_spread
 
 
 @pytest.mark.parametrize("sums_to_zero", [True, False])
@@ -36,7 +39,30 @@ def test_reduced_flows_are_balanced(sums_to_zero: bool, own: float) -> None:
 
 def test_balanced_flows_stay_as_they_are() -> None:
     flows = np.full((3, 3), 0.5) + 0.5 * np.eye(3)  # 1 up, 1 down
-    np.testing.assert_allclose(reducing_factors(flows, sums_to_zero=False), 1.0)
+    for way in (reducing_factors, stretching_factors):
+        np.testing.assert_allclose(way(flows, sums_to_zero=False), 1.0)
+
+
+@pytest.mark.parametrize("sums_to_zero", [True, False])
+@pytest.mark.parametrize("own", [0.0, 0.3, 1.0, 20.0])
+def test_stretched_flows_are_balanced_at_the_mean(sums_to_zero: bool, own: float) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        flows = rng.uniform(0.5, 1.0, size=(5, 5))
+        flows[np.diag_indices(5)] *= own
+        kept = flows * stretching_factors(flows, sums_to_zero=sums_to_zero)
+        balance = 2.0 * np.diag(kept) - kept.sum(axis=0)
+        assert np.ptp(balance) <= 1e-14 * flows.sum()
+        if sums_to_zero and own == 0.0:
+            assert kept.sum() == pytest.approx(flows.sum())  # where reducing loses all above the least
+        if not sums_to_zero:
+            assert np.abs(balance).max() <= 1e-14 * flows.sum()
+
+
+def test_flows_that_cannot_be_stretched_prove_nothing() -> None:
+    flows = np.ones((3, 3)) - np.diag([0.0, 1.0, 1.0])  # two classes have no duals of their own
+    flows[1:, 1:] = 0.0
+    assert not stretching_factors(flows * 10.0 * np.eye(3), sums_to_zero=True).any()
 
 
 def flows_of_many(c: int, seed: int) -> np.ndarray:
@@ -133,3 +159,15 @@ def test_classes_without_a_way_back_are_not_balanced_by_rows() -> None:
     problem = Problem(np.eye(3), y, np.ones(3), 3, TopKHinge(1), SquaredNorm(), True)
     duals = sparse_duals(np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.5, 0.0]]))
     assert rows_reduced_to_balance(problem, duals) is None
+
+
+def test_rows_that_hardly_meet_are_coupled_less() -> None:
+    """As much as their inner products say, dense or sparse; few columns, where rows meet, by their squares."""
+    rng = np.random.default_rng(0)
+    wide, narrow = rng.normal(size=(300, 3000)), rng.normal(size=(300, 5))
+    for X, least, most in ((wide, 0.1, 0.4), (narrow, 1.0, 1.0)):
+        (means, square), (same, coupling) = centre_and_spread(X), centre_and_coupling(X)
+        np.testing.assert_array_equal(means, same)
+        assert least - 1e-12 <= coupling / square <= most + 1e-12
+        assert centre_and_coupling(sparse.csr_matrix(X))[1] == pytest.approx(coupling)
+    assert centre_and_coupling(np.ones((1, 3)))[1] == 0.0

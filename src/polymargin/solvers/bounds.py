@@ -242,6 +242,23 @@ def reducing_factors(flows: Array, *, sums_to_zero: bool) -> Array:
     return factors
 
 
+def stretching_factors(flows: Array, *, sums_to_zero: bool) -> Array:
+    """The same with factors on both sides of 1: the mean is always reached, but duals may leave their upper bounds.
+
+    Own duals of class k are multiplied by x, those of its rivals divided by it, with ``up x - down / x = level``. Where a
+    row shares its cost among many classes, its sum hardly changes.
+    """
+    up = np.diag(flows).copy()
+    down = flows.sum(axis=0) - up
+    level = float(np.mean(up - down)) if sums_to_zero else 0.0
+    root = np.sqrt(level * level + 4.0 * up * down)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the form of the root that nothing cancels in
+        x = 2.0 * down / (root - level) if level < 0.0 else (level + root) / (2.0 * up)
+        factors = np.tile(1.0 / x, (len(up), 1))
+    np.fill_diagonal(factors, x)
+    return factors if np.isfinite(factors).all() else np.zeros_like(factors)
+
+
 def flows_of(A: Array, y: NDArray[np.int32]) -> Array:
     """``f_yl``, (c, c), of duals ``A (n, c)``."""
     n, c = A.shape

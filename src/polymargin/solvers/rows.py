@@ -23,6 +23,8 @@ _PANEL = 128  # columns reflected at a time: no signal interrupts LAPACK
 _MOST = 4000  # rows whose inner products are kept while others join
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
 _GRAM_ROWS = 512  # of them at a time
+_SAMPLE = 256  # rows by whose inner products their coupling is measured
+_COUPLING, _LEAST_COUPLING = 10.0, 0.1  # in typical inner products of two rows; in mean squares
 _BLOCK_ENTRIES = 1 << 17  # entries that are converted to float64 at a time otherwise
 
 
@@ -239,6 +241,23 @@ def centre_and_spread(X: Any) -> tuple[Array, float]:
         squares = sum(float(np.einsum("ij,ij->", X[s], X[s], dtype=np.float64)) for s in _slices(n))
     means = np.asarray(means, dtype=np.float64)
     return means, max(0.0, squares / n - float(means @ means))
+
+
+def centre_and_coupling(X: Any) -> tuple[Array, float]:
+    """The same, with less than the mean square where rows are nearly orthogonal: what offsets may tie them together by.
+
+    A free offset ties all rows of a class to each other. Rows of text hardly have anything else in common: tied by a part of
+    their squares, each would undo what the others did. Their inner products are those of a sample.
+    """
+    means, square = centre_and_spread(X)
+    sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], _SAMPLE)).astype(np.intp)]
+    inner = sample @ sample.T
+    inner = np.asarray(inner.toarray() if sparse.issparse(inner) else inner, dtype=np.float64)
+    along = np.asarray(sample @ means, dtype=np.float64).ravel()
+    inner = inner - along[:, None] - along + float(means @ means)
+    np.fill_diagonal(inner, 0.0)
+    typical = float(np.sqrt(np.square(inner).sum() / max(1, len(inner) * (len(inner) - 1))))
+    return means, min(square, max(_LEAST_COUPLING * square, _COUPLING * typical))
 
 
 def _slices(n: int, step: int = 4096) -> list[slice]:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,9 +52,10 @@ from polymargin.solvers.bounds import (
     reduced_to_balance,
     reducing_factors,
     rows_reduced_to_balance,
+    stretching_factors,
     value_of_loop,
 )
-from polymargin.solvers.rows import centre_and_spread
+from polymargin.solvers.rows import centre_and_coupling, centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
@@ -142,14 +144,18 @@ class RowsProof(Proof):
         if not self.problem.fit_intercept:
             return self.dual(tol * primal)
         flows = self.loop.flows()
+        stretched: Callable[[Array], Array] = balancing_factors
+        reduced_by: Callable[[Array], Array] = reduced_to_balance
         if not self.problem.row_domains.domain.margins.relative:
-            return self._repair(reducing_factors(flows, sums_to_zero=self.problem.loss.sums_to_zero))
-        bound = self._repair(balancing_factors(flows))
+            at_sum_zero = self.problem.loss.sums_to_zero
+            stretched = partial(stretching_factors, sums_to_zero=at_sum_zero)
+            reduced_by = partial(reducing_factors, sums_to_zero=at_sum_zero)
+        bound = self._repair(stretched(flows))
         repaired, inside = self._repaired, self._inside
         assert repaired is not None
         held_back = repaired.ray.best == repaired.ray.room  # all duals, by the bounds of a few
         if held_back and primal - bound > tol * primal:
-            if (reduced := self._repair(reduced_to_balance(flows))) > bound:
+            if (reduced := self._repair(reduced_by(flows))) > bound:
                 return reduced
             self._repaired, self._inside = repaired, inside
         return bound
@@ -254,7 +260,7 @@ def dual_ascent(
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
     if start is not None and start.rescaled and cost_model.multiples_pay(problem):
         start = start._replace(duals=best_of_two_multiples(problem, start.duals))
-    spread = centre_and_spread(problem.X) if problem.fit_intercept else None
+    spread = centre_and_coupling(problem.X) if problem.fit_intercept else None
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
 
 
@@ -284,7 +290,7 @@ def climb_rows(
     keeps_zeros: bool = False,
     origin: Array | None = None,
 ) -> Solution:
-    """The same with a loop that is open, or what has its face; `spread` are the rows' means and distance from them.
+    """The same with a loop that is open, or what has its face; `spread` as by `centre_and_coupling` or `centre_and_spread`.
 
     The loop's rows may be those of the problem less an `origin`, where the intercept is free.
     """
