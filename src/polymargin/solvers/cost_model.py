@@ -39,8 +39,9 @@ _SAMPLE = 256  # rows by which it is measured
 def rows_together(X: Any, y: NDArray[np.int32]) -> int:
     """How many rows a loop visits at the same time: a property of the rows and their classes, whatever the threads.
 
-    Rows move apart from each other if they are nearly orthogonal, or of different classes. It costs one thread up to a tenth, since
-    class vectors are read and, some rows later, fetched once more to be moved; sparse rows up to a fifth, more than two threads gain.
+    Rows move apart from each other if they are nearly orthogonal, or of different classes. It costs one thread up to a
+    tenth, since class vectors are read and, some rows later, fetched once more to be moved; sparse rows up to a fifth,
+    more than two threads gain.
     """
     if sparse.issparse(X) or len(y) < _FEWEST_ROWS_TOGETHER or X.shape[1] * (int(y.max()) + 1) < _SHORTEST_TOGETHER:
         return 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +97,7 @@ class _Run:
         ledger = Ledger(max(tol, START_TOL), rounding=self.plain.rounding_at)
         solution = self._plainly(dual_ascent, ledger, min(self.max_iter, START_EPOCHS), self.near())
         left = self.max_iter - self.epochs(0)
-        if ledger.dual >= 0.99 * self._without_vectors(self.plain).primal and ledger.tol > tol and left > 0:
+        if ledger.dual >= 0.99 * _without_vectors(self.plain).primal and ledger.tol > tol and left > 0:
             ledger.ask(tol)  # all but W = 0: that is worth a proof
             again = None if solution.duals is None else Start(solution.duals, solution.machine.b)
             solution = self._plainly(solve_convex, ledger, left, again)
@@ -115,15 +114,6 @@ class _Run:
             solution = solution._replace(machine=machine._replace(W=machine.W.toarray()))
         return solution
 
-    def _without_vectors(self, problem: Problem) -> Machine:
-        """W = 0 with the best offsets."""
-        W, b = np.zeros((problem.n_features, problem.n_classes)), self._offsets_without_vectors
-        return Machine(W, b, problem.primal(W, b))
-
-    @cached_property
-    def _offsets_without_vectors(self) -> Array:
-        return _best_offsets(self.plain)
-
     def _settle_at(self, classical: Classical) -> None:
         """The angles know their rank and their scale."""
         rank = min(self.rows.basis.shape[1], self.problem.n_classes - self.problem.loss.sums_to_zero)
@@ -138,11 +128,13 @@ class _Run:
         self._settle_at(self._coarsely())
         ledger.leave_out(penalty.least)
         self.bound = self.classical.bound + penalty.least
-        zero = self._without_vectors(problem)
+        zero = _without_vectors(problem)
         if zero.primal - self.bound <= ledger.tol * (zero.primal - penalty.least):  # nothing can be better
             end = DescentEnd(Place(zero, self.classical.duals), 0.0, "optimal", 0)
         else:
             end = self._descend(n_starts)
+            if end.status != "stationary":  # it may have stopped above what is known without any vectors
+                zero = _without_vectors(problem, _fitted_offsets(self.plain))
             if zero.primal <= self.best.primal:  # the descent tends to W = 0, or should have
                 # the angles bend without limit at W = 0: no model promises anything
                 end = end.with_machine(zero, 0.0 if end.status == "stationary" else end.stationarity)
@@ -224,17 +216,29 @@ class _Run:
         return Memory(self.rows.fingerprint, y, cost, omega, self.classical, machine, duals, theta, loss)
 
 
-def _best_offsets(plain: Problem) -> Array:
-    """The best of some offsets of W = 0: equal scores, a margin for the class of the largest costs, and what a machine finds
-    that sees nothing of the rows but their classes."""
-    c = plain.n_classes
-    costs: Array = np.bincount(plain.y, plain.cost, c).astype(np.float64, copy=False)
-    offsets = [np.zeros(c)]
-    if plain.fit_intercept:
-        leading = np.eye(c)[costs.argmax()]
-        offsets += [leading - leading.mean()] if plain.loss.sums_to_zero else [leading, -np.ones(c), 2.0 * leading - 1.0]
-        present = np.flatnonzero(costs).astype(np.int32)  # a part of the rows may lack classes
-        classes = replace(plain, X=np.zeros((len(present), 1)), y=present, cost=costs[present])
-        ledger = Ledger(START_TOL, rounding=classes.rounding_at)
-        offsets.append(solve_convex(classes, ledger, max_iter=OFFSET_EPOCHS, seed=0).machine.b)
-    return min(offsets, key=lambda b: float(costs @ plain.loss.value(np.tile(b, (c, 1)), np.arange(c))))
+def _without_vectors(problem: Problem, *others: Array) -> Machine:
+    """W = 0 with the best of some offsets: equal scores, a margin for the class of the largest costs, and `others`."""
+    c, costs = problem.n_classes, _costs(problem)
+    leading = np.eye(c)[costs.argmax()]
+    offsets = [np.zeros(c), *others]
+    if problem.fit_intercept:
+        offsets += [leading - leading.mean()] if problem.loss.sums_to_zero else [leading, -np.ones(c), 2.0 * leading - 1.0]
+    losses = [float(costs @ problem.loss.value(np.tile(b, (c, 1)), np.arange(c))) for b in offsets]
+    best, W = int(np.argmin(losses)), np.zeros((problem.n_features, c))
+    return Machine(W, offsets[best], losses[best] + problem.penalty.value(W))
+
+
+def _fitted_offsets(plain: Problem) -> Array:
+    """What a machine finds that sees nothing of the rows but their classes."""
+    if not plain.fit_intercept:
+        return np.zeros(plain.n_classes)
+    costs = _costs(plain)
+    present = np.flatnonzero(costs).astype(np.int32)  # a part of the rows may lack classes
+    classes = replace(plain, X=np.zeros((len(present), 1)), y=present, cost=costs[present])
+    ledger = Ledger(START_TOL, rounding=classes.rounding_at)
+    return solve_convex(classes, ledger, max_iter=OFFSET_EPOCHS, seed=0).machine.b
+
+
+def _costs(problem: Problem) -> Array:
+    """Of the rows of each class."""
+    return np.bincount(problem.y, problem.cost, problem.n_classes).astype(np.float64, copy=False)
