@@ -2,7 +2,8 @@
 
 PYTHON is the interpreter of an environment in which another version is installed. Each side is a process of its own that
 makes the data of a case once and fits it when it is asked to: A, B, A, B, ..., processor seconds, one thread, best of
-`--repeats`. What counts is the ratio; the objectives say whether both have solved the same problem to the same end.
+`--repeats`. What counts is the ratio; the objectives say whether both have solved the same problem to the same end. How many epochs
+one fit takes is luck, and the two sides do not visit rows in the same order: `--seeds` takes the mean over so many.
 """
 
 import argparse
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--other", default=sys.executable, metavar="PYTHON", help="interpreter of the other environment")
     parser.add_argument("--of", nargs="+", metavar="BENCHMARK", help="cases of these benchmarks only")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="mean over N seeds of the best of all repeats")
 
 
 class Side:
@@ -77,14 +79,25 @@ class Side:
         return answer
 
 
-def compared(case: Case, sides: list[Side], repeats: int) -> dict[str, Any]:
-    """Best of some runs of each side, in turns; the other side has the even turns."""
-    runs: list[list[dict[str, Any]]] = [[], []]
-    for turn in range(2 * repeats):
-        runs[turn % 2].append(sides[turn % 2].fit(case))
-    other, ours = (min(tries, key=lambda run: float(run["seconds"])) for tries in runs)
-    spread = max(run["seconds"] for run in runs[1]) / ours["seconds"]
+def compared(case: Case, sides: list[Side], repeats: int, seeds: int) -> dict[str, Any]:
+    """Best of some runs of each side, in turns; the other side has the even turns. Means over the seeds."""
+    best: list[list[dict[str, Any]]] = [[], []]
+    spread = 1.0
+    for seed in range(seeds):
+        seeded = case._replace(parameters=case.parameters | {"random_state": seed})
+        runs: list[list[dict[str, Any]]] = [[], []]
+        for turn in range(2 * repeats):
+            runs[turn % 2].append(sides[turn % 2].fit(seeded))
+        for side, tries in zip(best, runs, strict=True):
+            side.append(min(tries, key=lambda run: float(run["seconds"])))
+        spread = max(spread, max(run["seconds"] for run in runs[1]) / best[1][-1]["seconds"])
+    other, ours = map(mean_of, best)
     return case._asdict() | {"other": other, "ours": ours, "ratio": ours["seconds"] / other["seconds"], "spread": spread}
+
+
+def mean_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    means = {key: sum(run[key] for run in runs) / len(runs) for key in ("seconds", "objective", "gap", "n_iter")}
+    return means | {"status": sorted({run["status"] for run in runs})}
 
 
 def main(args: argparse.Namespace) -> None:
@@ -94,7 +107,7 @@ def main(args: argparse.Namespace) -> None:
     sides = [Side(args.other), Side(sys.executable)]
     record = []
     for case in cases:
-        record.append(compared(case, sides, 1 if args.quick else args.repeats))
+        record.append(compared(case, sides, 1 if args.quick else args.repeats, args.seeds))
         print(" · ".join(line(record[-1])), flush=True)
     print()
     print(aligned(HEAD, [line(run) for run in record]))
@@ -111,4 +124,4 @@ def line(run: dict[str, Any]) -> list[str]:
     change = (ours["objective"] - other["objective"]) / abs(other["objective"])
     data, moved = f"{run['data']} C={run['parameters'].get('C', 1.0):g}", f"{change:+.0e}"
     seconds = [number(other["seconds"]), number(ours["seconds"])]
-    return [run["of"], run["machine"], data, *seconds, f"{run['ratio']:.2f}", moved, f"{other['n_iter']} {ours['n_iter']}"]
+    return [run["of"], run["machine"], data, *seconds, f"{run['ratio']:.2f}", moved, f"{other['n_iter']:.0f} {ours['n_iter']:.0f}"]
