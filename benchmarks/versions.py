@@ -2,8 +2,9 @@
 
 PYTHON is the interpreter of an environment in which another version is installed. Each side is a process of its own that
 makes the data of a case once and fits it when it is asked to: A, B, A, B, ..., processor seconds, one thread, best of
-`--repeats`. What counts is the ratio; the objectives say whether both have solved the same problem to the same end. How many epochs
-one fit takes is luck, and the two sides do not visit rows in the same order: `--seeds` takes the mean over so many.
+`--repeats`. What counts is the ratio; the objectives say whether both have solved the same problem to the same end.
+How many epochs one fit takes is luck, and the two sides do not visit rows in the same order: `--seeds` takes the mean over
+so many.
 """
 
 import argparse
@@ -124,4 +125,5 @@ def line(run: dict[str, Any]) -> list[str]:
     change = (ours["objective"] - other["objective"]) / abs(other["objective"])
     data, moved = f"{run['data']} C={run['parameters'].get('C', 1.0):g}", f"{change:+.0e}"
     seconds = [number(other["seconds"]), number(ours["seconds"])]
-    return [run["of"], run["machine"], data, *seconds, f"{run['ratio']:.2f}", moved, f"{other['n_iter']:.0f} {ours['n_iter']:.0f}"]
+    epochs = f"{other['n_iter']:.0f} {ours['n_iter']:.0f}"
+    return [run["of"], run["machine"], data, *seconds, f"{run['ratio']:.2f}", moved, epochs]

@@ -149,9 +149,9 @@ class KernelMap:
         self.cut_, self._back = 0.0, None
         try:
             return self._factorised(X, limit, highest, rng)
-        except Indefinite:
+        except _Indefinite as found:
             if self.kernel != "sigmoid":
-                raise
+                raise ValueError(str(found)) from None
         return self._cut(X, limit, rng)
 
     def _cut(self, X: Any, limit: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -456,12 +456,12 @@ def _check_symmetric(kernel: Any, gap: float, largest: float, dtype: Any) -> Non
         raise ValueError(f"kernel={kernel!r} is not symmetric: {found}. If that is rounding, use (K + K.T) / 2.")
 
 
-class Indefinite(ValueError):
-    """A kernel that is not positive semi-definite."""
+class _Indefinite(ValueError):
+    """A kernel that is not positive semi-definite: some have a part that is."""
 
 
-def _indefinite(kernel: Any, found: str) -> Indefinite:
-    return Indefinite(
+def _indefinite(kernel: Any, found: str) -> _Indefinite:
+    return _Indefinite(
         f"kernel={kernel!r} is not positive semi-definite on these rows: {found}. Use another kernel or other kernel "
         "parameters, or pass kernel='precomputed' with K + shift * I or with negative eigenvalues set to zero (if K was "
         "computed in single precision, as float32)."
