@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rows/chunks.hpp"
+#include "threads/chunks.hpp"
 #include "loops/desk.hpp"
 #include "loops/schedule.hpp"
 #include "band_newton.hpp"

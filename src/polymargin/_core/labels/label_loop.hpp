@@ -24,7 +24,7 @@
 
 #include "label_box.hpp"
 #include "machine/weights.hpp"
-#include "rows/chunks.hpp"
+#include "threads/chunks.hpp"
 #include "loops/schedule.hpp"
 
 namespace polymargin {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "rows/chunks.hpp"
+#include "threads/chunks.hpp"
 
 namespace polymargin {
 

@@ -4,7 +4,7 @@
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (face_step.hpp);
 //   - the average of an epoch as the machine that a look judges (closes);
-//   - some rows at a time, shared by threads, where rows have little to do with each other (together.hpp).
+//   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
 
 #include <numeric>
@@ -14,11 +14,11 @@
 
 #include "domains/common/solve_in.hpp"
 #include "desk.hpp"
-#include "exchange.hpp"
 #include "face_step.hpp"
 #include "row_ascent.hpp"
-#include "rows/team.hpp"
-#include "together.hpp"
+#include "threads/exchange.hpp"
+#include "threads/team.hpp"
+#include "threads/together.hpp"
 
 namespace polymargin {
 

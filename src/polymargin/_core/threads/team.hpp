@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "basics.hpp"
+#include "rows/basics.hpp"
 
 namespace polymargin {
 
