@@ -189,8 +189,22 @@ private:
         const Size parts = team.size();
         if (answers_.size() != parts) answers_.assign(parts, {together_.most(), state_.rows.n_classes()});
         Exchange exchange(together_.most(), state_.rows.n_classes());
+        // what rows have moved must reach the class vectors, however the epoch ends
+        const auto add_last = [&] {
+            team.share(parts, [&](Size number) {
+                exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
+            });
+        };
+        const Poll poll_or_end = [&] {
+            try {
+                poll();
+            } catch (...) {
+                add_last();
+                throw;
+            }
+        };
         const bool again = schedule_.epoch_together(
-            together_.now(), max_visits, poll,
+            together_.now(), max_visits, poll_or_end,
             [&](const std::uint32_t* rows, Size count, Size listed) {
                 for (Size k = 0; k < count; ++k) {
                     if (k + count < listed) state_.duals.prefetch(rows[k + count]);
@@ -216,9 +230,7 @@ private:
                 for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], &exchange);
             },
             [&](Size k) { return places_[k].seen; });
-        team.share(parts, [&](Size number) {
-            exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
-        });
+        add_last();
         return again;
     }
 

@@ -32,7 +32,7 @@ public:
         wanted_[n_wanted_++] = {i, n_classes_, count};
         for (Size k = 0; k < count; ++k) classes_[n_classes_++] = classes[k];
     }
-    void wants_all(Size i) { wanted_[n_wanted_++] = {i, 0, all_.size()}; }
+    void wants_all(Size i) { wanted_[n_wanted_++] = {i, everything, all_.size()}; }
 
     // What a thread answers: what its part adds to the scores, row after row.
     struct Answer {
@@ -73,7 +73,9 @@ private:
         Size i, first, count;
     };
 
-    const Index* classes(const Row& row) const { return row.count == all_.size() ? all_.data() : &classes_[row.first]; }
+    static constexpr Size everything = static_cast<Size>(-1);  // where the classes of a row begin that wants all
+
+    const Index* classes(const Row& row) const { return row.first == everything ? all_.data() : &classes_[row.first]; }
 
     std::vector<Row> moved_, wanted_;
     std::vector<Index> classes_;  // of rows that have moved, then of those that want scores
