@@ -250,13 +250,16 @@ def centre_and_coupling(X: Any) -> tuple[Array, float]:
     their squares, each would undo what the others did. Their inner products are those of a sample.
     """
     means, square = centre_and_spread(X)
-    sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], _SAMPLE)).astype(np.intp)]
-    inner = sample @ sample.T
-    inner = np.asarray(inner.toarray() if sparse.issparse(inner) else inner, dtype=np.float64)
-    along = np.asarray(sample @ means, dtype=np.float64).ravel()
-    inner = inner - along[:, None] - along + float(means @ means)
-    np.fill_diagonal(inner, 0.0)
-    typical = float(np.sqrt(np.square(inner).sum() / max(1, len(inner) * (len(inner) - 1))))
+    sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], _SAMPLE)).astype(np.intp)].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inner = sample @ sample.T
+        inner = np.asarray(inner.toarray() if sparse.issparse(inner) else inner)
+        along = np.asarray(sample @ means).ravel()
+        inner = inner - along[:, None] - along + float(means @ means)
+        np.fill_diagonal(inner, 0.0)
+        typical = float(np.sqrt(np.square(inner).sum() / max(1, len(inner) * (len(inner) - 1))))
+    if not np.isfinite(typical):  # squares of squares are too large
+        return means, square
     return means, min(square, max(_LEAST_COUPLING * square, _COUPLING * typical))
 
 

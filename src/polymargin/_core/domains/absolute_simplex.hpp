@@ -8,7 +8,7 @@ namespace polymargin {
 
 class AbsoluteSimplex : public AbsoluteMargins {
 public:
-    static constexpr bool has_faces = false;  // nearly all duals of all rows are free: conjugate gradients on them get nowhere
+    static constexpr bool has_faces = true;
 
     AbsoluteSimplex(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 
@@ -23,6 +23,11 @@ public:
     }
 
     double room(const RowDuals& duals) const { return Simplex{}.room(duals); }
+    bool is_free(double a, double /*cost*/, bool /*own*/) const { return a > 0.0; }
+    bool is_closed(double sum, double cost) const { return Simplex{}.is_closed(sum, cost); }
+    void project(const RowDuals& duals, bool closed, double held, double* a, double* scratch) const {
+        Simplex{}.project(duals, closed, held, a, scratch);
+    }
     Assessment assess(RowView& row, double threshold) const { return Simplex{}.assess(row, threshold); }
     bool settled(const RowView& row) const { return Simplex{}.settled(row); }
 

@@ -54,7 +54,7 @@ public:
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
-            if constexpr (has_faces) try_face_step(poll);
+            if constexpr (has_faces) try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
         together_.check(state_, progress().visits, true);
@@ -108,10 +108,13 @@ private:
     };
     using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
-    void try_face_step(const Poll& poll) {
+    void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
         if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
         if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return;
+        // not if as many epochs will do, at the pace of the last ones
+        const double last = std::exchange(estimate_at_face_, estimate), pace = last < infinity ? estimate / last : usual_pace;
+        if (pace * estimate <= tol * scale) return;
         // as much work as the epochs since the last try, so that it can at worst double the cost. What was not enough is not saved up:
         // where so many duals are free that a step takes longer than that, epochs are better
         const auto since = static_cast<Size>(progress().visits - visits_at_face_);
@@ -399,6 +402,8 @@ private:
     LoopSettings settings_;
     Faces face_;
     std::int64_t visits_at_face_ = 0;
+    double estimate_at_face_ = infinity;       // when one was thought of
+    static constexpr double usual_pace = 0.3;  // what is left of an estimate from one time to the next
     Size c_;
     bool reads_ahead_;  // inner products of two rows at a time
 

@@ -8,7 +8,6 @@ namespace polymargin {
 class SquaredAbsoluteSimplex : public AbsoluteMargins, public UnboundedDuals {
 public:
     static constexpr Squares squares = Squares::of_sum;
-    static constexpr bool has_faces = false;  // as in absolute_simplex.hpp
 
     SquaredAbsoluteSimplex(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 
