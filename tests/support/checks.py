@@ -1,13 +1,16 @@
 """How scikit-learn's estimator checks are run."""
 
+import warnings
 from typing import Any
 
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 # One check gives a class the weight 1000; others set n_components, which means something to kernels only.
 quiet = pytest.mark.filterwarnings("ignore:.*trivial solution", "ignore:.*n_components")
-# Decisions of AngularSVC differ by 7e-7 where its objectives differ by 3e-13.
+# Decisions of AngularSVC differ by 7e-7 where its objectives differ by 3e-13: it is to go as far as rounding lets it, and may
+# say that this was not all that was asked for.
 _CLOSE = {"AngularSVC": 3e-15}
 
 
@@ -17,6 +20,10 @@ def check_name(check: Any) -> str:
 
 def run_check(estimator: Any, check: Any) -> None:
     """The two checks that compare decisions at 1e-7 need an optimum that is that close."""
-    if check_name(check).startswith("check_sample_weight_equivalence"):
-        estimator = clone(estimator).set_params(tol=_CLOSE.get(type(estimator).__name__, 1e-12))
-    check(estimator)
+    if not check_name(check).startswith("check_sample_weight_equivalence"):
+        return check(estimator)
+    tol = _CLOSE.get(type(estimator).__name__, 1e-12)
+    with warnings.catch_warnings():
+        if tol < 1e-14:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        check(clone(estimator).set_params(tol=tol))

@@ -97,7 +97,8 @@ def test_rows_that_are_alike_are_visited_apart():
     assert 0.5 * loop.squared_norm + loop.loss(1) - loop.dual <= 1e-6 * loop.dual
 
 
-@pytest.mark.parametrize("c", [65, 300])  # a list of 64 classes and the own one are all there are; rows are solved by threads too
+# 64 listed classes and the own one are all there are; from 256 classes on threads solve rows too
+@pytest.mark.parametrize("c", [65, 300])
 def test_threads_change_no_bit_of_many_classes(c):
     data, found = wide_data(3, n=600, c=c), []
     for n_threads in (1, 2, 3):
