@@ -260,7 +260,9 @@ def dual_ascent(
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
     if start is not None and start.rescaled and cost_model.multiples_pay(problem):
         start = start._replace(duals=best_of_two_multiples(problem, start.duals))
-    spread = centre_and_coupling(problem.X) if problem.fit_intercept else None
+    # scales that move are at their fixed point together with the offsets: there a looser tie costs epochs
+    centre = centre_and_coupling if problem.penalty.class_scales is None else centre_and_spread
+    spread = centre(problem.X) if problem.fit_intercept else None
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
 
 
