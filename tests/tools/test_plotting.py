@@ -22,6 +22,7 @@ from polymargin.problems.certificate import Certificate, Record
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")  # by name: that `polymargin.plotting` has loaded it is no promise
 
 from polymargin import plotting  # noqa: E402
 
@@ -29,7 +30,7 @@ from polymargin import plotting  # noqa: E402
 @pytest.fixture(autouse=True)
 def _close_figures():
     yield
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_margin_distribution_of_several_machines(machines, iris):
 
 
 def test_margin_histogram_shares_add_up_to_one_on_given_axes(machines, iris):
-    _, ax = matplotlib.pyplot.subplots()
+    _, ax = pyplot.subplots()
     display = plotting.MarginDistributionDisplay.from_estimator(
         {"ours": machines[0]}, *iris, kind="histogram", normalize=True, ax=ax
     )
@@ -204,7 +205,7 @@ def test_regularization_path_from_arrays_and_from_a_path():
     with pytest.raises(ValueError, match=r"norms has shape \(2,\)"):
         plotting.RegularizationPathDisplay(values, norms=[1.0, 2.0])
     with pytest.raises(ValueError, match="1 axes for 2 panels"):
-        display.plot(matplotlib.pyplot.figure().add_subplot())
+        display.plot(pyplot.figure().add_subplot())
 
 
 def test_paths_and_searches_are_drawn(iris):

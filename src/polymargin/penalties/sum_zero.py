@@ -51,7 +51,9 @@ class AtSumZero(Penalty):
         return self.penalty.longest_vector(value, n_classes)
 
     def mixing(self, W: Array) -> Array | None:
-        return self.penalty.mixing(W)
+        """Without its part along ``(1, ..., 1)``, always an eigenvector, so large at times that rounding hides the rest."""
+        M = self.penalty.mixing(W)
+        return None if M is None else M - M.mean(axis=0) - M.mean(axis=1, keepdims=True) + M.mean()
 
     def class_metric(self, W: Array) -> Array | None:
         return self.penalty.class_metric(W)
