@@ -235,19 +235,34 @@ def is_label_matrix(y: Any) -> bool:
 
 def as_signed(Y: Any) -> sparse.csr_array:
     """The label matrix as CSR of int8 without stored zeros; other values than -1, 0 and 1 are refused."""
-    if not sparse.issparse(Y) and np.asarray(Y).dtype.kind not in "biuf":
-        try:
-            Y = np.asarray(Y).astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError("Unknown label type: a label matrix y must hold the numbers -1, 0 and 1 only.") from error
+    if not sparse.issparse(Y):
+        return _signed_of_dense(np.asarray(Y))
     table = sparse.csr_array(Y)
-    strange = np.setdiff1d(table.data, [-1, 0, 1])
-    if len(strange):
-        raise ValueError(
-            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 "
-            "(unknown) and -1 (known not to have it) only."
-        )
+    _check_signs(table.data)
     table = table.astype(np.int8)
     table.sum_duplicates()
     table.eliminate_zeros()
     return table
+
+
+def _signed_of_dense(Y: NDArray[Any]) -> sparse.csr_array:
+    if Y.dtype.kind not in "biuf":
+        try:
+            Y = Y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError("Unknown label type: a label matrix y must hold the numbers -1, 0 and 1 only.") from error
+    rows, labels = np.nonzero(Y)
+    signs = Y[rows, labels]
+    _check_signs(signs)
+    starts = np.searchsorted(rows, np.arange(len(Y) + 1))
+    return sparse.csr_array((signs.astype(np.int8), labels, starts), shape=Y.shape)
+
+
+def _check_signs(values: NDArray[Any]) -> None:
+    is_strange = (values != 1) & (values != 0) & (values != -1)
+    if is_strange.any():
+        strange = np.unique(values[is_strange])
+        raise ValueError(
+            f"Unknown label type: y holds {strange[:5].tolist()!r}, but a label matrix may hold 1 (has the label), 0 "
+            "(unknown) and -1 (known not to have it) only."
+        )

@@ -340,6 +340,15 @@ def test_a_penalty_that_centres_is_least_at_sum_zero(penalty):
     assert slope == pytest.approx(penalty.offset_gradient(b).sum())
 
 
+def test_mixing_at_sum_zero_keeps_the_digits_that_count():
+    """Along (1, ..., 1) a pairwise penalty has next to no curvature: its inverse there is 1e6 times the rest."""
+    W, T = at_sum_zero(vectors()[0]), np.random.default_rng(3).normal(size=(5, 4))
+    free = PairwiseDistances(2.0, 1e-6)
+    A = T @ AtSumZero(free).mixing(W)
+    assert np.abs(A.sum(axis=1)).max() <= 1e-8 * np.abs(A).max()
+    np.testing.assert_allclose(at_sum_zero(A), at_sum_zero(at_sum_zero(T) @ free.mixing(W)), atol=1e-9)
+
+
 @pytest.mark.parametrize("penalty", [p for p in ALL if p.class_scales is not None], ids=penalty_called)
 def test_class_scales_make_the_penalty(penalty):
     """``R = min_beta sum_k |w_k|^2 / (2 beta_k)``: the scales of the norms attain it, others do not."""

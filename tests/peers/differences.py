@@ -24,11 +24,7 @@ _ONE_NUMBER = "wants a number of iterations for each pair of classes: here all c
 _COMBINATIONS = "wants what LIBLINEAR has no solver for refused; loss, penalty and dual are no parameters of our machines"
 _INTERCEPT = "of intercept_scaling, an option that there is not: the intercept is no column of X and is not penalised"
 _DEPRECATED = "wants a warning that probability= is deprecated; here it is not: it fits probabilities to rows left out"
-_COARSE = (
-    "compares probabilities of dense and sparse rows to 1e-4: ours are fitted to coarse fits (a gap of 0.1) of rows left "
-    "out, which differ with the order of additions: by 0.067 on 5 rows, 0.008 on 80, 0.002 on 150; scores agree"
-)
-_DUALS = "compares duals of dense and sparse rows: several have the same machine, and ours differ; scores agree"
+_DUALS = "compares duals of dense and sparse rows: several have the same machine, and on some processors ours differ"
 _STORAGE = "wants sparse rows refused by a machine of dense ones; here they get the same scores"
 
 DIFFERENCES = {
@@ -62,11 +58,11 @@ DIFFERENCES = {
         "test_ovr_fit_predict": "wants LinearSVC to be one-versus-rest: a joint machine is another one",
     },
     "test_sklearn_sparse": {
-        "test_svc[linear-X_train1-y_train1-X_test1]": _COARSE,
-        "test_svc[linear-X_train2-y_train2-X_test2]": _COARSE,
-        "test_svc[linear-X_train3-y_train3-X_test3]": _COARSE,
+        "test_sparse_realdata": _DUALS,
         "test_svc[poly-X_train3-y_train3-X_test3]": _DUALS,
         "test_svc[sigmoid-X_train2-y_train2-X_test2]": _DUALS,
         "test_sparse_liblinear_intercept_handling": _INTERCEPT,
     },
 }
+
+NOT_EVERYWHERE = {_DUALS}  # such a test may pass

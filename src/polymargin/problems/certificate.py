@@ -115,7 +115,7 @@ class Certificate:
 
 
 def _uncrossed(primal: float, dual: float, rounding: Callable[[], float]) -> float:
-    """The bound, lowered by what rounding may hide if it lies above the value; an error if that does not explain it."""
+    """The bound, lowered to the value where rounding has lifted it above; an error if rounding does not explain that."""
 
     def is_crossed() -> bool:
         return primal - dual < -_ROUNDING * max(abs(primal), abs(dual))
@@ -127,7 +127,7 @@ def _uncrossed(primal: float, dual: float, rounding: Callable[[], float]) -> flo
             f"the dual bound {dual!r} exceeds the objective {primal!r}: this is a bug in polymargin, please report it with "
             "the data that led to it"
         )
-    return dual
+    return min(dual, primal)  # NaN stays what it is
 
 
 class Ledger:

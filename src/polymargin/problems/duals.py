@@ -58,8 +58,11 @@ def row_sums(X: Any, tau: sparse.csr_array, blocks: Callable[[], Iterable[slice]
     """``X' tau``, (d, c), of sparse signed duals; dense rows block by block, as single precision would be copied."""
     if sparse.issparse(X):
         return np.asarray((sparse.csr_array(X).T @ tau).toarray(), dtype=np.float64)
+    some = list(blocks())
+    if len(some) == 1:
+        return np.asarray(tau.T @ X, dtype=np.float64).T
     Z = np.zeros((tau.shape[1], X.shape[1]))
-    for rows in blocks():
+    for rows in some:
         Z += tau[rows].T @ X[rows]
     return Z.T
 

@@ -156,7 +156,7 @@ class LabelProblem(Objective):
             return 0.0
         away = np.abs(self.balance(a) - (0.0 if self.gamma_b == 0.0 else self.balance(a).mean()))
         away += _SUMMED * _EPS * np.bincount(self.y.labels, a, self.n_classes)
-        F = min(primal, self._trivial_value)
+        F = min(primal, self.trivial_value())
         reach = np.sqrt(2.0 * F / self._least_curvature)
         if self.gamma_b == 0.0:  # the best b_k puts some row of the label on its margin: |b_k| <= 1 + |x| |w_k|
             return float(away.sum()) * (1.0 + reach * float(self.row_norms.max(initial=0.0)))
@@ -164,10 +164,6 @@ class LabelProblem(Objective):
         total = 0.0 if self.gamma_b is None else float(np.sqrt(F / self.gamma_b))
         highest = total - (lowest.sum() - lowest)
         return 0.5 * float(away.sum()) * max(0.0, float(highest.max() - lowest.min()))
-
-    @cached_property
-    def _trivial_value(self) -> float:
-        return self.trivial_value()
 
     @property
     def _least_curvature(self) -> float:
@@ -184,6 +180,10 @@ class LabelProblem(Objective):
     def row_norms(self) -> Array:
         """Lengths of the rows."""
         return row_norms(self.X, self.blocks)
+
+    @cached_property
+    def longest_row(self) -> float:
+        return float(self.row_norms.max(initial=0.0))
 
     def feasible(self, W: Array, b: Array) -> tuple[Array, Array]:
         """The machine with the sums of weights and offsets that are kept at zero: rounding moves them."""
@@ -242,7 +242,12 @@ class LabelProblem(Objective):
         return np.asarray(supply, dtype=np.float64), np.asarray(demand, dtype=np.float64)
 
     def trivial_value(self) -> float:
-        """The best F with W = 0: the maximum of D without R*, a concave function of the common balance m.
+        """The best F with W = 0."""
+        return self._trivial_value
+
+    @cached_property
+    def _trivial_value(self) -> float:
+        """The maximum of D without R*, a concave function of the common balance m.
 
         A class with costs (supply, demand) adds ``2 demand + m`` up to ``m = supply - demand``, then ``2 supply - m``; the
         maximum is at such a kink, at an end, or where a slope j meets that of ``m^2 / (4 gamma_b)``.

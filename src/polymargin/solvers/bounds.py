@@ -28,7 +28,6 @@ from polymargin.solvers.types import SparseDuals, sparse_duals
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1024  # rows
 _EPS = float(np.finfo(np.float64).eps)
 _SUMMED = 64.0 * _EPS  # rounding of a sum of duals, relative to their size
 _ADDED = 4.0 * _EPS  # the same of class vectors whose rows are added one by one
@@ -331,21 +330,15 @@ def signed(A: Array, y: NDArray[np.int32]) -> Array:
 
 
 def class_sums(problem: Problem, duals: SparseDuals) -> Array:
-    """``X' tau``, (d, c); a dense X block by block, as single precision would be copied."""
-    X, y, n, n_classes, rows = problem.X, problem.y, problem.n_rows, problem.n_classes, duals.rows
+    """``X' tau``, (d, c)."""
+    y, n, rows = problem.y, problem.n_rows, duals.rows
     if problem.to_rivals:
         own = np.bincount(rows, duals.values, n)
         entries = np.concatenate([-duals.values, own])
         where = np.concatenate([rows, np.arange(n)]), np.concatenate([duals.classes, y])
     else:
         entries, where = np.where(duals.classes == y[rows], duals.values, -duals.values), (rows, duals.classes)
-    tau = sparse.csr_array((entries, where), shape=(n, n_classes))
-    if sparse.issparse(X):
-        return np.asarray((X.T @ tau).toarray())
-    Z = np.zeros((n_classes, X.shape[1]))
-    for start in range(0, n, _BLOCK):
-        Z += tau[start : start + _BLOCK].T @ X[start : start + _BLOCK]
-    return Z.T
+    return row_sums(problem.X, sparse.csr_array((entries, where), shape=(n, problem.n_classes)), problem.blocks)
 
 
 def best_of_two_multiples(problem: Problem, duals: SparseDuals) -> SparseDuals:
@@ -410,6 +403,13 @@ def hidden_by_rounding(flow: float, norm: float, reach: float) -> float:
     of ``flow * reach``, and the bound by that times |W|.
     """
     return _SUMMED * flow * (1.0 + norm * reach)
+
+
+def hidden_on_ray(ray: Ray, flow: float, reach: float) -> float:
+    """The same of the best of a ray, through duals of about this flow. Where rows are long |W| may be rounding itself."""
+    flow = ray.best * max(flow, abs(ray.linear)) if ray.best > 0.0 else 0.0
+    norm = ray.best * float(np.sqrt(2.0 * max(0.0, ray.quadratic))) if flow > 0.0 else 0.0
+    return hidden_by_rounding(flow, norm + 2.0 * _ADDED * flow * reach, reach)
 
 
 def value_of_loop(loop: native.RowLoop, n_classes: int, reach: float, matters: float) -> float:

@@ -33,9 +33,8 @@ def without_unknown(table: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array(signs)
 
 
-def members(table: sparse.csr_array, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Total weight of the members of each class."""
+def members(table: sparse.csr_array) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """Row and label of every member."""
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     chosen = table.data > 0
-    totals = np.bincount(table.indices[chosen], weights=weight[rows[chosen]], minlength=table.shape[1])
-    return np.asarray(totals, dtype=np.float64)
+    return rows[chosen], table.indices[chosen]

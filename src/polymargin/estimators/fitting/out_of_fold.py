@@ -30,6 +30,8 @@ FEW, MANY = 3, 5  # folds: few where all rows are needed
 SMALL = 1800  # rows up to which all folds are worked on, and finely
 ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
 FINER = 1e-2  # relative gap of machines of fewer rows
+VERY_FEW = 300  # rows of which each counts, and whose machines take milliseconds:
+FINEST = 1e-8  # what their probabilities have in common does not depend on the order of additions
 SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
 FEWEST = 50  # and so many in any case
 
@@ -94,10 +96,10 @@ class FoldFits:
 
     def _scores_from(self, start: Any, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
         part = self.problem.part(~left_out)
-        ledger = Ledger(max(self.machine.tol, self._gap), rounding=part.rounding_at)
+        ledger = Ledger(self._gap, rounding=part.rounding_at)
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}
-        if start is not None:
+        if start is not None and not self._is_tiny:
             settings["max_iter"] = min(settings["max_iter"], max(FEWEST, int(SHORT * self.solution.certificate.n_iter)))
         rows = self.problem.X[left_out]
         if self.kernel is not None:
@@ -111,7 +113,14 @@ class FoldFits:
     @property
     def _gap(self) -> float:
         """Relative gap of the folds' machines: each of few rows counts, and they cost little."""
-        return self.machine._coarse if self.problem.n_rows >= SMALL else min(FINER, self.machine._coarse)
+        if self._is_tiny:
+            return min(FINEST, self.machine.tol)
+        coarse = self.machine._coarse if self.problem.n_rows >= SMALL else min(FINER, self.machine._coarse)
+        return max(self.machine.tol, coarse)
+
+    @property
+    def _is_tiny(self) -> bool:
+        return bool(self.problem.n_rows <= VERY_FEW)
 
     def _by_kernel_dual(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
         from polymargin.solvers.ascent.kernel import kernel_dual

@@ -200,7 +200,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _weighted(self, table: sparse.csr_array, weight: Array) -> tuple[LabelTable, Array]:
         """The table with the weights of the labels, and the weights of the rows."""
         c, others = table.shape[1], 0 if (table.data < 0).any() else -1
-        rows, members = (table > 0).nonzero()
+        rows, members = label_targets.members(table)
         per_label = validation.class_weights(self.class_weight, np.arange(c), members, weight[rows])
         if not self._ranks:
             return label_table(table, per_label, others=others), weight

@@ -214,15 +214,14 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         kept = None if weight.all() else weight > 0
         if kept is not None:
             table, weight = table[kept], weight[kept]
-        totals = label_targets.members(table, weight)
+        rows, labels = label_targets.members(table)  # a row counts once for each of its labels
+        totals = np.bincount(labels, weights=weight[rows], minlength=c)
         if not totals.all():
             raise ValueError(
                 f"y has no row with a 1 in the columns {self._names_of_labels(np.flatnonzero(totals == 0), c)!r}"
                 f"{'' if kept is None else ' and a positive sample_weight'}: leave such labels out. Without a member the "
                 "offset of a label is free, and W = 0 would be optimal for all of them."
             )
-        # a row counts once for each of its labels
-        rows, labels = (table > 0).nonzero()
         per_class = validation.class_weights(self.class_weight, np.arange(c), labels, weight[rows])
         pairs = label_targets.pairs_of(table, None if kept is None else np.flatnonzero(kept))
         per_row = np.repeat(weight, np.diff(table.indptr))
@@ -344,7 +343,7 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
     def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> LabelProblem:  # type: ignore[override]
         weight = validation.sample_weights(sample_weight, X.shape[0])
         c, table = len(self.classes_), self._told(self._table_like_fit(y))
-        rows, labels = (table > 0).nonzero()
+        rows, labels = label_targets.members(table)
         per_class = validation.class_weights(self.class_weight, self.classes_, self.classes_[labels], weight[rows])
         pairs, counts = label_targets.pairs_of(table), np.diff(table.indptr)
         # classes weigh rows, labels weigh their own entries

@@ -49,6 +49,7 @@ from polymargin.solvers.bounds import (
     balancing_factors,
     best_of_two_multiples,
     class_sums,
+    hidden_on_ray,
     reduced_to_balance,
     reducing_factors,
     rows_reduced_to_balance,
@@ -93,8 +94,11 @@ class RowsProof(Proof):
 
     def dual(self, matters: float) -> float:
         """Dual value of the loop's duals; `matters` says what rounding may hide without harm."""
-        reach = self.problem.longest_row * float(np.sqrt(self._stretch))
-        return value_of_loop(self.loop, self.problem.n_classes, reach, matters)
+        return value_of_loop(self.loop, self.problem.n_classes, self._reach, matters)
+
+    @property
+    def _reach(self) -> float:
+        return self.problem.longest_row * float(np.sqrt(self._stretch))
 
     def ray(self, factors: Array) -> Ray:
         """That of the loop's duals times a factor for each pair of classes."""
@@ -162,8 +166,9 @@ class RowsProof(Proof):
 
     def _repair(self, factors: Array) -> float:
         """The bound of the loop's duals times these factors."""
-        self._repaired = Repaired(factors, self.ray(factors))
-        return self._repaired.ray.value
+        ray = self.ray(factors)
+        self._repaired = Repaired(factors, ray)
+        return ray.value - hidden_on_ray(ray, float(self.loop.flow), self._reach)
 
     def at_hand(self) -> Machine:
         self._is_averaged = False  # the loop may have gone on

@@ -56,7 +56,7 @@ class _LabelProof(Proof):
     def values(self, tol: float) -> tuple[float, float]:
         problem, loop = self.problem, self._loop
         found = loop.weights(), loop.offsets()
-        W, b = self.iterate()
+        W, b = problem.feasible(*found)
         moved = any(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old) for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(self._n_threads) + problem.penalty_value(W, b)
         # centred rows may cancel in the loop, and long rows in the sums it has kept
