@@ -468,7 +468,8 @@ def targets_of(est: Any, y: Any, sample_weight: Any) -> Targets:
     elif est.class_weight is not None:
         names = est.classes_.tolist()
         per_class = np.array([est.class_weight.get(name, 1.0) for name in names])
-    return Targets(signs, est.C * weight[:, None] * per_class, codes)
+    C = est.C_ if np.isinf(est.C) else est.C
+    return Targets(signs, C * weight[:, None] * per_class, codes)
 
 
 def objective(est: Any, m: Machine, targets: Targets) -> Valued:

@@ -402,6 +402,8 @@ def _rival_machines(trial: Trial) -> Iterator[tuple[str, formulas.Valued]]:
 def _other_fits(trial: Trial) -> Iterator[tuple[str, Trial]]:
     """The same machine by other ways: another order of the rows' visits, another tolerance, another storage."""
     case, est = trial.case, trial.est
+    if np.isinf(est.C):  # another way may end at another C that leaves no row a loss
+        return
     same = {"p": est.p_} if hasattr(est, "p_") else {}  # "auto" may choose another machine
     yield "another random_state", fit(case, random_state=12345, **same)
     yield "a looser tolerance", fit(case, tol=max(1e-1, 10.0 * est.tol), **same)

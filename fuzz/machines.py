@@ -70,7 +70,7 @@ class Case:
         data = self.recipe["data"]
         largest_weight = 1.0 if self.sample_weight is None else float(np.max(self.sample_weight))
         tame = data["scale_level"] <= 1.0 and data["offset_level"] <= 1.0
-        return tame and 1e-3 <= self.recipe["params"].get("C", 1.0) <= 1e2 and largest_weight <= 1e2
+        return tame and 1e-3 <= float(self.recipe["params"].get("C", 1.0)) <= 1e2 and largest_weight <= 1e2
 
 
 def parameters(recipe: Recipe) -> dict[str, Any]:
@@ -79,8 +79,9 @@ def parameters(recipe: Recipe) -> dict[str, Any]:
     kernel = params.get("kernel", "linear")
     if kernel.startswith("callable:"):
         params["kernel"] = CALLABLES[kernel.partition(":")[2]]
-    if params.get("p") == "inf":
-        params["p"] = np.inf
+    for name in ("p", "C"):
+        if params.get(name) == "inf":
+            params[name] = np.inf
     weights = params.get("class_weight")
     if isinstance(weights, list):  # by position: names differ with the kind of labels
         names = label_names(recipe)
@@ -198,6 +199,8 @@ def _draw_common(rng: Chooser, data: Recipe) -> Recipe:
         params["n_jobs"] = 2
     if _chance(rng, 0.6):
         params["random_state"] = int(rng.integers(0, 1000))
+    if _chance(rng, 0.03):
+        params["C"] = "inf"
     return params
 
 

@@ -103,7 +103,8 @@ class Certificate:
         if not math.isfinite(primal):
             status = "stalled" if self.converged else self.status
         elif self.status == "stationary":  # the bound may be far below: what counts is that the descent is not undone
-            status = "stationary" if primal - self.primal <= tol * size else "stalled"
+            risen = primal - self.primal
+            status = "stationary" if risen <= tol * size or risen <= rounding() else "stalled"
         else:
             status = "optimal" if rel_gap <= tol else "stalled" if self.converged else self.status
         return replace(self, primal=primal, dual=dual, gap=gap, rel_gap=rel_gap, tol=tol, status=status)

@@ -30,6 +30,7 @@ _NEARLY_ALL = 0.99
 _FAR = 300.0  # scores at which a loss that can be 0 is 0, and exp(-2 score) is not yet
 _LARGEST_FACTOR = 2.0
 _HALVINGS = 50
+_SAME = 1e-12  # part of the squares that rows which are all the same may seem to have about their mean
 
 
 def hard_margin(
@@ -37,7 +38,7 @@ def hard_margin(
 ) -> tuple[float, Problem, Start | None]:
     """The C that leaves no row a loss, the problem with it, and where its fit starts. `problem` is that of C = 1."""
     _check_loss(problem, name)
-    start, C = None, 1.0 / max(_mean_square(problem), 1e-300)
+    start, C = None, 1.0 / _mean_square(problem)
     for decade in range(_DECADES):
         tried = replace(problem, cost=C * problem.cost)
         solution = solve(tried, Ledger(tol, rounding=tried.rounding_at), start=start, **settings)
@@ -71,11 +72,11 @@ def _check_loss(problem: Any, name: str) -> None:
 
 
 def _mean_square(problem: Any) -> float:
-    """Mean squared length of the rows about their mean."""
+    """Mean squared length of the rows about their mean; a little of that about zero if they are all the same."""
     X = problem.X
     squares = float(X.multiply(X).sum() if hasattr(X, "multiply") else np.einsum("ij,ij->", X, X, dtype=np.float64))
     centre = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    return squares / problem.n_rows - float(centre @ centre)
+    return max(squares / problem.n_rows - float(centre @ centre), _SAME * squares / problem.n_rows) or 1.0
 
 
 def _factor(problem: Any, W: Any, b: Any) -> float | None:

@@ -133,8 +133,9 @@ class _Run:
             end = DescentEnd(Place(zero, self.classical.duals), 0.0, "optimal", 0)
         else:
             end = self._descend(n_starts)
-            if end.status != "stationary":  # it may have stopped above what is known without any vectors
-                zero = _without_vectors(problem, _fitted_offsets(self.plain))
+            # it may have stopped above what is known without any vectors, or there: then with the best offsets
+            if end.status != "stationary" or zero.primal <= self.best.primal:
+                zero = _without_vectors(problem, _fitted_offsets(self.plain, ledger.tol))
             if zero.primal <= self.best.primal:  # the descent tends to W = 0, or should have
                 # the angles bend without limit at W = 0: no model promises anything
                 end = end.with_machine(zero, 0.0 if end.status == "stationary" else end.stationarity)
@@ -228,14 +229,14 @@ def _without_vectors(problem: Problem, *others: Array) -> Machine:
     return Machine(W, offsets[best], losses[best] + problem.penalty.value(W))
 
 
-def _fitted_offsets(plain: Problem) -> Array:
+def _fitted_offsets(plain: Problem, tol: float) -> Array:
     """What a machine finds that sees nothing of the rows but their classes."""
     if not plain.fit_intercept:
         return np.zeros(plain.n_classes)
     costs = _costs(plain)
     present = np.flatnonzero(costs).astype(np.int32)  # a part of the rows may lack classes
     classes = replace(plain, X=np.zeros((len(present), 1)), y=present, cost=costs[present])
-    ledger = Ledger(START_TOL, rounding=classes.rounding_at)
+    ledger = Ledger(min(tol, START_TOL), rounding=classes.rounding_at)
     return solve_convex(classes, ledger, max_iter=OFFSET_EPOCHS, seed=0).machine.b
 
 
