@@ -19,7 +19,8 @@ from scipy.linalg.lapack import dgeqrf, dormqr
 Array = NDArray[np.float64]
 
 _LAPACK_BLOCK = 64  # columns that LAPACK handles at a time
-_PANEL = 128  # columns reflected at a time: no signal interrupts LAPACK
+_PANEL = 128  # columns reflected at a time: no signal interrupts LAPACK,
+_QUICK = 1e9  # unless it has no more operations than that: a hundredth of a second or two
 _MOST = 4000  # rows whose inner products are kept while others join
 _COPY_ENTRIES = 5_000_000  # a dense float64 copy of at most so many entries is made for speed
 _GRAM_ROWS = 512  # of them at a time
@@ -160,16 +161,13 @@ class RowSpan:
     """Orthonormal coordinates in the span of fewer rows than columns, kept as reflections that are applied when needed."""
 
     def __init__(self, X: Array):
-        n = X.shape[0]
+        n, d = X.shape
         A = X.T.astype(np.float64, order="F")
-        self._reflections, self._scales = A, np.empty(n)
-        for start in range(0, n, _PANEL):
-            stop = min(n, start + _PANEL)
-            panel, scales, _, _ = dgeqrf(A[start:, start:stop], lwork=_LAPACK_BLOCK * (stop - start))
-            A[start:, start:stop], self._scales[start:stop] = panel, scales
-            if stop < n:
-                A[start:, stop:] = dormqr("L", "T", panel, scales, A[start:, stop:], lwork=_LAPACK_BLOCK * (n - stop))[0]
-        self.rows = np.ascontiguousarray(np.triu(A[:n]).T)
+        if 2.0 * n * n * d <= _QUICK:
+            self._reflections, self._scales, _, _ = dgeqrf(A, lwork=_LAPACK_BLOCK * n, overwrite_a=1)
+        else:
+            self._reflections, self._scales = A, _reflected(A)
+        self.rows = np.ascontiguousarray(np.triu(self._reflections[:n]).T)
 
     def outside(self, V: Array) -> Array:
         """Class vectors in the coordinates of the columns of X."""
@@ -185,6 +183,20 @@ class RowSpan:
         room = _LAPACK_BLOCK * max(1, W.shape[1])
         found = dormqr("L", transposed, self._reflections, self._scales, W, lwork=room, overwrite_c=1)[0]
         return np.ascontiguousarray(found)
+
+
+def _reflected(A: Array) -> Array:
+    """Reflections that make A triangular, in its place, and their scales; some columns at a time."""
+    n = A.shape[1]
+    scales = np.empty(n)
+    for start in range(0, n, _PANEL):
+        stop = min(n, start + _PANEL)
+        panel, scales[start:stop], _, _ = dgeqrf(A[start:, start:stop], lwork=_LAPACK_BLOCK * (stop - start))
+        A[start:, start:stop] = panel
+        if stop < n:
+            rest, room = A[start:, stop:], _LAPACK_BLOCK * (n - stop)
+            A[start:, stop:] = dormqr("L", "T", panel, scales[start:stop], rest, lwork=room)[0]
+    return scales
 
 
 class KeptProducts:

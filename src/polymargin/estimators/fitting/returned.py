@@ -21,7 +21,7 @@ from polymargin.problems.certificate import Certificate, Ledger
 from polymargin.solvers import Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
-QUICK = 1_000_000  # products of an evaluation that is always made
+QUICK = 100_000  # products of an evaluation that is always made
 _NEGLIGIBLE = 1e-3  # part of the tolerance that rounding may take without a look, and
 _STRICTEST = 1e-6  # of this one, if the user's is coarser
 

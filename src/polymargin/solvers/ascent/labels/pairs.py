@@ -57,9 +57,13 @@ class _LabelProof(Proof):
         problem, loop = self.problem, self._loop
         found = loop.weights(), loop.offsets()
         W, b = problem.feasible(*found)
-        moved = any(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old) for new, old in zip((W, b), found, strict=True))
+        moved = any(_has_moved(new, old) for new, old in zip((W, b), found, strict=True))
         primal = loop.loss(self._n_threads) + problem.penalty_value(W, b)
         # centred rows may cancel in the loop, and long rows in the sums it has kept
         if moved or problem.longest_row > _LONG or problem.rounding(W, b) > _NEGLIGIBLE * tol * abs(primal):
             primal = problem.primal(W, b)
         return primal, problem.bound(loop.duals(), primal)
+
+
+def _has_moved(new: Array, old: Array) -> bool:
+    return new is not old and bool(np.linalg.norm(new - old) > _MOVED * np.linalg.norm(old))
