@@ -70,7 +70,8 @@ def row_sums(X: Any, tau: sparse.csr_array, blocks: Callable[[], Iterable[slice]
 def row_norms(X: Any, blocks: Callable[[], Iterable[slice]]) -> Array:
     """Lengths of the rows."""
     if sparse.issparse(X):
-        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        double = np.square(X.data, dtype=np.float64)  # squares of single precision overflow at 1e19
+        squares = np.asarray(sparse.csr_array((double, X.indices, X.indptr), shape=X.shape).sum(axis=1)).ravel()
     else:
         squares = np.concatenate([np.einsum("ij,ij->i", X[rows], X[rows], dtype=np.float64) for rows in blocks()])
     return np.asarray(np.sqrt(squares))

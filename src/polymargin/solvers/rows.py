@@ -124,7 +124,8 @@ class Design:
     @cached_property
     def mean_square(self) -> float:
         """Mean of the squared lengths of the rows."""
-        squares = self.X.multiply(self.X).sum() if sparse.issparse(self.X) else np.einsum("ij,ij->", self.X, self.X)
+        values = self.X.data if sparse.issparse(self.X) else self.X.ravel()
+        squares = np.einsum("i,i->", values, values, dtype=np.float64)
         return max(float(squares) / self.n - float(self.mean @ self.mean), 0.0)
 
     def gram(self) -> Array:

@@ -74,7 +74,8 @@ def _check_loss(problem: Any, name: str) -> None:
 def _mean_square(problem: Any) -> float:
     """Mean squared length of the rows about their mean; a little of that about zero if they are all the same."""
     X = problem.X
-    squares = float(X.multiply(X).sum() if hasattr(X, "multiply") else np.einsum("ij,ij->", X, X, dtype=np.float64))
+    values = X.data if hasattr(X, "indptr") else X.ravel()
+    squares = float(np.einsum("i,i->", values, values, dtype=np.float64))
     centre = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
     return max(squares / problem.n_rows - float(centre @ centre), _SAME * squares / problem.n_rows) or 1.0
 
