@@ -78,6 +78,9 @@ def with_progress(fit: Fit) -> Fit:
     return watched  # type: ignore[return-value]
 
 
+_NO_END = 1000.0 * 3600.0  # seconds: what is forecast beyond is noise
+
+
 def forecast(history: Sequence[tuple[float, float]], tol: float) -> str:
     """How fast (seconds, relative gap) fell over the last half of the time, and how long it takes to `tol` at that rate."""
     if not history or not 0.0 < history[-1][1] < math.inf or history[-1][1] <= tol:
@@ -88,6 +91,8 @@ def forecast(history: Sequence[tuple[float, float]], tol: float) -> str:
         return ""
     then, before = earlier[-1]
     tenfold = (seconds - then) / math.log10(before / gap)
+    if tenfold * math.log10(gap / tol) > _NO_END:
+        return ", no end in sight"
     return f", tenfold less every {_spoken(tenfold)}, about {_spoken(tenfold * math.log10(gap / tol))} left"
 
 

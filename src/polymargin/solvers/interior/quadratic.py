@@ -41,6 +41,7 @@ from polymargin.solvers.progress import Stall
 PROXIMAL = 1e-11, 1e-6  # of max ||x||^2, and of 1/u_i: see _proximal
 NEAR = 0.01  # of F: before, duals prove next to nothing
 PATIENCE = 5  # iterations without halving the gap, once rounding dominates
+_HOPELESS = 60  # iterations in which neither the gap nor the products have come down by a tenth
 
 # Of the classes, costs, number of classes and proximal terms of the sorted rows, and of which rows these are.
 BlockMaker = Callable[[Labels, Array, int, Array, Labels], RowTerms]
@@ -157,7 +158,7 @@ class _QuadraticPath(Path):
     def __init__(self, rows: SortedRows, block: RowTerms, tol: float, on_iteration: Note | None):
         self.rows, self.block, self.system = rows, block, LaplacianSystem(rows)
         self.tol, self.on_iteration = tol, on_iteration
-        self.best, self.stall = Best(), Stall(PATIENCE, 0.5)
+        self.best, self.stall, self.hope = Best(), Stall(PATIENCE, 0.5), Stall(_HOPELESS, 0.9, 0.9)
         self.V = self._start()
         block.start(self.system.scores(self.V))
 
@@ -194,10 +195,10 @@ class _QuadraticPath(Path):
             self.best.dual, self.best.tau = dual, repaired
 
     def stalls(self) -> bool:
-        """The products promise a far smaller gap, and it does not fall any more: that is rounding."""
-        best = self.best
-        falls = self.block.complementarity() > 0.1 * best.gap or best.gap > NEAR * best.primal
-        return self.stall.note(best.gap, excused=falls)
+        """The products promise a far smaller gap, and it does not fall any more: that is rounding. Or nothing falls."""
+        best, products = self.best, self.block.complementarity()
+        falls = products > 0.1 * best.gap or best.gap > NEAR * best.primal
+        return self.stall.note(best.gap, excused=falls) or self.hope.note(best.gap, products)
 
     def linearise(self) -> None:
         self.system.factorise(self.block.linearise())
