@@ -4,7 +4,7 @@ Crammer-Singer without intercept, rows dealt to 8 parts at random, a `LocalClust
 Rounds are moves of the duals, or Newton steps; bytes are those of messages and replies as they are pickled, of one round
 and all parts, rows and states aside. Seconds are those of the clock (in brackets the processor seconds of this process, the
 scheduler included): on one machine they show what the messages cost, not what more machines would gain. With `--kills` a
-worker is killed (kill -9) in the middle of three fits, after some rounds each, and the class vectors compared bit by bit.
+worker is killed (kill -9) in the middle of three fits, after some messages each, and the class vectors compared bit by bit.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from . import results
 from .partitions import CASES, _data, dealt
 
 PARTS = 8
-KILLED_AFTER = (2, 5, 9)  # rounds
+KILLED_AFTER = (6, 15, 27)  # messages to all parts: some for each round
 SETTINGS = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
 
 
@@ -74,8 +74,8 @@ def _given(problem: Any) -> Any:
 def _killer(client: Any, after: int) -> Callable[[int], None]:
     victim = next(iter(client.run(os.getpid).values()))
 
-    def kill(rounds: int) -> None:
-        if rounds == after:
+    def kill(messages: int) -> None:
+        if messages == after:
             os.kill(victim, signal.SIGKILL)
 
     return kill
@@ -86,9 +86,12 @@ class Counted(Communicator):
 
     def __init__(self, parts: Communicator):
         self._parts, self.n_parts = parts, parts.n_parts
-        self.rounds, self.sent, self.watch = 0, 0, None
+        self.rounds, self.messages, self.sent, self.watch = 0, 0, 0, None
 
     def total(self, work: Any, *shared: Any) -> Any:
+        self.messages += 1
+        if self.watch is not None:
+            self.watch(self.messages)
         reply = self._parts.total(work, *shared)
         self.sent += self.n_parts * (len(pickle.dumps(shared)) + len(pickle.dumps(reply)))
         return reply
@@ -96,8 +99,6 @@ class Counted(Communicator):
     def settle(self) -> None:
         self._parts.settle()
         self.rounds += 1
-        if self.watch is not None:
-            self.watch(self.rounds)
 
 
 def _fit(name: str, where: str, parts: Counted, dtype: Any, tol: float, here: Any, kill: Any = None) -> Any:
