@@ -26,6 +26,7 @@ from polymargin.losses.domains.domain import RowDomains
 from polymargin.losses.domains.margins import TO_RIVALS
 from polymargin.penalties import Penalty
 from polymargin.problems.duals import SparseDuals, sparse_duals
+from polymargin.problems.native_rows import has_native_loss, native_loss
 from polymargin.validation import largest_entry
 
 Array = NDArray[np.float64]
@@ -216,6 +217,9 @@ class Problem(Objective):
         if self.loss.domain is None:
             raise TypeError(f"the {self.loss.name} loss has no domain of duals")
         return self.loss.domain.of_rows(self.y, self.cost)
+
+    def loss_of_machine(self, W: Any, b: Array) -> float:
+        return native_loss(self, W, b) if has_native_loss(self, W) else super().loss_of_machine(W, b)
 
     def _loss_of(self, S: Array, rows: slice) -> float:
         return float(self.cost[rows] @ self.loss.value(S, self.y[rows]))
