@@ -273,6 +273,8 @@ class Problem(Objective):
     def trivial_value(self) -> float:
         """F of the machine that gives all classes the same score."""
         c, total = self.n_classes, 0.0
+        if self.loss.unit_targets:  # the same for rows of every class
+            return float(self.cost.sum() * self.loss.value(np.zeros((1, c)), np.zeros(1, dtype=np.int32))[0])
         weight, step = np.bincount(self.y, self.cost, c), max(1, self._block_entries // c)
         for start in range(0, c, step):  # with many classes a matrix of all pairs would be large
             some = np.arange(start, min(c, start + step))

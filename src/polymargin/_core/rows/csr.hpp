@@ -1,8 +1,6 @@
 // Sparse rows and their class weights, feature by feature: one stored entry of x_i serves all classes from one cache line.
 #pragma once
 
-#include <algorithm>
-
 #include "basics.hpp"
 #include "pack.hpp"
 
@@ -76,7 +74,6 @@ public:
 
     // `out` has room for the padded number of classes.
     void all_scores(const double* V, Size i, double* out) const {
-        if (stride_ >= long_vectors) return all_scores_by_features(V, i, out);
         Size k = 0;
         for (; k + 32 <= stride_; k += 32) block<32>(V + k, i, out + k);
         switch (stride_ - k) {
@@ -156,37 +153,6 @@ private:
         }
     }
 
-    // Some features at a time over all classes: few long streams, which the processor reads ahead of by itself. The sums are formed in
-    // the same order.
-    void all_scores_by_features(const double* V, Size i, double* out) const {
-        const std::int64_t begin = indptr_[i], end = indptr_[i + 1];
-        const Size first = static_cast<Size>(end - begin) % features_at_a_time;
-        switch (first) {
-            case 3: features<3, true>(V, begin, out); break;
-            case 2: features<2, true>(V, begin, out); break;
-            case 1: features<1, true>(V, begin, out); break;
-            default: std::fill_n(out, stride_, 0.0); break;
-        }
-        for (std::int64_t p = begin + static_cast<std::int64_t>(first); p < end; p += features_at_a_time) {
-            features<features_at_a_time, false>(V, p, out);
-        }
-    }
-
-    template <int K, bool starts>
-    void features(const double* V, std::int64_t p, double* out) const {
-        const double* v[K];
-        Pack x[K];
-        for (int u = 0; u < K; ++u) {
-            v[u] = V + static_cast<Size>(indices_[p + u]) * stride_;
-            x[u] = spread(static_cast<double>(data_[p + u]));
-        }
-        for (Size k = 0; k < stride_; k += 4) {
-            Pack sum = starts ? spread(0.0) : load(out + k);
-            for (int u = 0; u < K; ++u) sum += load(v[u] + k) * x[u];
-            store(out + k, sum);
-        }
-    }
-
     template <int K>
     void block(const double* V, Size i, double* out) const {
         Pack sums[K / 4];
@@ -203,9 +169,6 @@ private:
         }
         for (int k = 0; k < K / 4; ++k) store(out + 4 * k, sums[k]);
     }
-
-    static constexpr Size long_vectors = 512;  // classes
-    static constexpr int features_at_a_time = 4;
 
     const T* data_;
     const Index* indices_;
