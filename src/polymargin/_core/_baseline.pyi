@@ -87,6 +87,22 @@ def row_loop(
     n_threads: int = ...,
     averages: bool = ...,
 ) -> RowLoop: ...
+@overload
+def machine_loss(
+    domain: str, rows: Rows, y: _Classes, cost: _Floats, W: _Floats, b: _Floats, parameters: Sequence[float] = ...
+) -> float: ...
+@overload
+def machine_loss(
+    domain: str,
+    rows: Rows,
+    y: _Classes,
+    cost: _Floats,
+    values: _Floats,
+    classes: _Classes,
+    starts: _Starts,
+    b: _Floats,
+    parameters: Sequence[float] = ...,
+) -> float: ...
 def solve_row(
     domain: str,
     metric: str,

@@ -26,6 +26,7 @@ from polymargin.losses.domains.domain import RowDomains
 from polymargin.losses.domains.margins import TO_RIVALS
 from polymargin.penalties import Penalty
 from polymargin.problems.duals import SparseDuals, sparse_duals
+from polymargin.problems.native_rows import has_native_loss, native_loss
 from polymargin.validation import largest_entry
 
 Array = NDArray[np.float64]
@@ -217,6 +218,9 @@ class Problem(Objective):
             raise TypeError(f"the {self.loss.name} loss has no domain of duals")
         return self.loss.domain.of_rows(self.y, self.cost)
 
+    def loss_of_machine(self, W: Any, b: Array) -> float:
+        return native_loss(self, W, b) if has_native_loss(self, W) else super().loss_of_machine(W, b)
+
     def _loss_of(self, S: Array, rows: slice) -> float:
         return float(self.cost[rows] @ self.loss.value(S, self.y[rows]))
 
@@ -269,6 +273,8 @@ class Problem(Objective):
     def trivial_value(self) -> float:
         """F of the machine that gives all classes the same score."""
         c, total = self.n_classes, 0.0
+        if self.loss.unit_targets:  # the same for rows of every class
+            return float(self.cost.sum() * self.loss.value(np.zeros((1, c)), np.zeros(1, dtype=np.int32))[0])
         weight, step = np.bincount(self.y, self.cost, c), max(1, self._block_entries // c)
         for start in range(0, c, step):  # with many classes a matrix of all pairs would be large
             some = np.arange(start, min(c, start + step))

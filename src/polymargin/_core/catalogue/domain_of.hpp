@@ -37,6 +37,14 @@ public:
         }
     }
 
+    double loss(const double* scores, Size n_classes, Size y) const override {
+        if constexpr (Domain::absolute) {
+            throw std::invalid_argument("the loss of scores needs margins to rivals, not absolute ones");
+        } else {
+            return domain_.loss(scores, n_classes, y);
+        }
+    }
+
     double room(const RowDuals& duals) const override { return domain_.room(duals); }
 
     void solve(RowView& row, const std::string& metric, const double* H) const override {

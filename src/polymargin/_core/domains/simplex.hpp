@@ -48,15 +48,16 @@ inline void take_at_price(RowView& row, double nu, double total) {
 
 struct Simplex : RelativeMargins {
     static constexpr Size long_list = 128;
-    static constexpr bool has_faces = true;
+    static constexpr bool has_faces = true, of_highest = true;
     Size fewest() const { return 1; }
 
     double loss(const double* scores, Size n_classes, Size y) const {
-        double best = -infinity;
-        for (Size k = 0; k < n_classes; ++k) {
-            if (k != y) best = std::max(best, scores[k]);
-        }
-        return std::max(0.0, 1.0 + best - scores[y]);
+        const double before = RowList::highest_of(scores, y), after = RowList::highest_of(scores + y + 1, n_classes - y - 1);
+        return std::max(0.0, 1.0 + std::max(before, after) - scores[y]);
+    }
+
+    double own_level(const RowView& row, double sum) const {
+        return row.target_active && !is_closed(sum, row.cost) ? row.g_target : infinity;
     }
 
     double room(const RowDuals& duals) const {

@@ -43,6 +43,12 @@ public:
         row.g_target = every_[static_cast<Size>(y)];
     }
 
+    // The same where a row's gap is that of its highest class: classes that have no dual, and are below all that have one and below
+    // `level`, that of the own class, would leave the list at once, and are not listed. Where more are left than a row moves at a
+    // time, only the most violated are listed (and maybe a few that tie with them, or are close).
+    void list_highest_classes(const DualRows& duals, const DualRows::Slot& slot, Index y, double level, Size fewest, RowList& row);
+    bool has_very_many() const { return c_ >= very_many_; }  // from so many classes on that pays
+
     // The same for absolute margins, of the own class, its rivals or both. Without rivals no scores are there yet.
     void list_every_margin(const DualRows& duals, const DualRows::Slot& slot, Index y, bool own, bool rivals, RowList& row) const {
         for (Index k = rivals ? 0 : y; k < (rivals ? static_cast<Index>(c_) : y + 1); ++k) {
@@ -69,7 +75,7 @@ public:
     // tie, and n times c duals would come into being only to vanish again. Still an ascent step; the row goes on looking at
     // every class. `fewest` classes are kept beside the non-zero duals.
     void narrow(RowList& row, Size fewest) {
-        if (row.count > widest_) keep_most_violated(row, fewest);
+        if (row.narrowed || row.count > widest_) keep_most_violated(row, fewest);
     }
 
     // Writes the list back, and behind it the parked classes. A row looks at every class until enough have dropped to make a
@@ -94,6 +100,7 @@ public:
 private:
     static constexpr Size widest_ = 64;  // classes a row moves at a time
     static constexpr Size very_many_ = 512;  // classes
+    static constexpr Size group_ = 16;       // neighbours whose highest score says whether to look at them one by one
 
     void keep_most_violated(RowList& row, Size fewest);
     Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
@@ -101,7 +108,7 @@ private:
     Size c_;
     std::vector<Size> order_, zeros_;
     std::vector<Index> classes_;
-    std::vector<double> a_, g_, next_, scratch_, every_;
+    std::vector<double> a_, g_, next_, scratch_, every_, peaks_, ranked_;
 };
 
 }  // namespace polymargin

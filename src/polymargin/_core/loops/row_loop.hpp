@@ -359,10 +359,26 @@ private:
         } else if (Domain::absolute) {
             place.desk.list_every_margin(state_.duals, state_.duals.slot(i), row.y, domain_.has_own(), true, row);
         } else {
-            place.desk.list_every_class(state_.duals, state_.duals.slot(i), row.y, row);
+            list_classes(i, place);
             row.g_target -= 1.0;
         }
         if (Domain::absolute || state_.has_targets()) state_.slopes_from(i, row.classes, row.count, 1.0, row.g);
+    }
+
+    // All classes, or those that could matter.
+    void list_classes(Size i, Place& place) {
+        RowView& row = place.row;
+        const auto& slot = state_.duals.slot(i);
+        if constexpr (!Domain::absolute) {
+            if constexpr (Domain::of_highest) {
+                if (place.desk.has_very_many() && !state_.has_targets()) {
+                    row.g_target = place.desk.every()[row.y] - 1.0;
+                    const double level = place.domain.own_level(row, state_.row_sum(i));
+                    return place.desk.list_highest_classes(state_.duals, slot, row.y, level, place.domain.fewest(), row);
+                }
+            }
+        }
+        place.desk.list_every_class(state_.duals, slot, row.y, row);
     }
 
     // With a metric between the classes a row's scores take all class vectors. Two dense rows share one pass over them; the

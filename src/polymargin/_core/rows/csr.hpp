@@ -45,6 +45,11 @@ public:
     const Index* columns(Size i) const { return indices_ + indptr_[i]; }
     Size n_stored(Size i) const { return static_cast<Size>(indptr_[i + 1] - indptr_[i]); }
 
+    template <class Visit>
+    void for_each_entry(Size i, const Visit& visit) const {
+        for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) visit(static_cast<Size>(indices_[p]), static_cast<double>(data_[p]));
+    }
+
     // The row in d doubles.
     void copy(Size i, double* out) const {
         for (Size j = 0; j < d_; ++j) out[j] = 0.0;

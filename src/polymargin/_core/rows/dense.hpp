@@ -84,6 +84,11 @@ public:
 
     void prefetch(Size i) const { prefetch_range(row(i), d_ * sizeof(T)); }
 
+    template <class Visit>
+    void for_each_entry(Size i, const Visit& visit) const {
+        for (Size j = 0; j < d_; ++j) visit(j, static_cast<double>(row(i)[j]));
+    }
+
     // The row in d doubles.
     void copy(Size i, double* out) const {
         for (Size j = 0; j < d_; ++j) out[j] = static_cast<double>(row(i)[j]);

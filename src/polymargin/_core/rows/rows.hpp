@@ -64,6 +64,12 @@ public:
     }
     void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
 
+    // visit(feature, value) of all entries of a row, in order; of sparse rows those that are stored
+    template <class Visit>
+    void for_each_entry(Size i, const Visit& visit) const {
+        std::visit([&](const auto& rows) { rows.for_each_entry(i, visit); }, stored_);
+    }
+
     Columns columns(Size i) const;  // sparse rows only
 
     // dense rows only

@@ -11,21 +11,11 @@ from scipy import sparse
 from polymargin._core import native
 from polymargin.problems.classes import Problem
 from polymargin.problems.labels import LabelProblem
+from polymargin.problems.native_rows import native_rows
 from polymargin.solvers import cost_model
 from polymargin.solvers.rows import centre_and_spread
 
 LoopOfRows: TypeAlias = native.RowLoop | native.BandLoop  # with the duals of rows and classes
-
-
-def native_rows(X: Any) -> native.Rows:
-    """The rows as native loops read them, borrowed: column numbers in four bytes, starts of rows in eight."""
-    if not sparse.issparse(X):
-        return native.Rows(X)
-    if X.shape[1] > np.iinfo(np.int32).max:
-        raise ValueError(f"X has {X.shape[1]} columns, more than the {np.iinfo(np.int32).max} that native loops can number")
-    stored = slice(0, int(X.indptr[-1]))
-    indices, starts = X.indices[stored].astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
-    return native.Rows(X.data[stored], indices, starts, X.shape[1])
 
 
 def domain_of(problem: Problem, plain: bool = False) -> str:

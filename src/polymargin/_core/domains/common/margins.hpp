@@ -10,6 +10,7 @@ namespace polymargin {
 
 struct RelativeMargins {
     static constexpr bool absolute = false;
+    static constexpr bool of_highest = false;
     static constexpr Squares squares = Squares::none;
 
     bool has_own() const { return false; }

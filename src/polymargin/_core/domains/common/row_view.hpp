@@ -25,6 +25,8 @@
 //   room      the largest t <= 1 for which t * a stays in the domain
 //   squares   what a squared loss adds to the dual's quadratic: `square` / (4 u). Slopes g are without it
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
+//   own_level optional, where the gap is that of the highest class: a class without a dual matters if it is not below all that have
+//             one, nor below this level of the own class, given the sum of the duals. `of_highest` says that it is there
 //   has_faces, is_free, is_closed, project      what a face step needs (face_step.hpp); optional
 //
 // and a constructor from parameters and the number of classes if it has any. Python opens it by the name of its header; loops in
@@ -83,16 +85,17 @@ struct RowList {
         for (Size k = 0; k < count; ++k) total += a[k];
         return total;
     }
-    // the highest g, four at a time; minus infinity for an empty list
-    double highest_g() const {
+    // the highest of some values, four at a time; minus infinity if there are none
+    static double highest_of(const double* values, Size count) {
         double best[4] = {-infinity, -infinity, -infinity, -infinity};
         Size k = 0;
         for (; k + 4 <= count; k += 4) {
-            for (Size u = 0; u < 4; ++u) best[u] = best[u] < g[k + u] ? g[k + u] : best[u];
+            for (Size u = 0; u < 4; ++u) best[u] = best[u] < values[k + u] ? values[k + u] : best[u];
         }
-        for (; k < count; ++k) best[0] = std::max(best[0], g[k]);
+        for (; k < count; ++k) best[0] = std::max(best[0], values[k]);
         return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
     }
+    double highest_g() const { return highest_of(g, count); }
     // position of the highest g; 0 for an empty list
     Size highest() const {
         Size best = 0;

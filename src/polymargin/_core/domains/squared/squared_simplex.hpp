@@ -9,6 +9,7 @@ namespace polymargin {
 
 struct SquaredSimplex : RelativeMargins, UnboundedDuals {
     static constexpr Squares squares = Squares::of_sum;
+    static constexpr bool of_highest = true;
 
     double loss(const double* scores, Size n_classes, Size y) const {
         const double hinge = Simplex{}.loss(scores, n_classes, y);
@@ -20,6 +21,9 @@ struct SquaredSimplex : RelativeMargins, UnboundedDuals {
         return sum * sum;
     }
 
+    // the slope of the own class, with the loss's part
+    double own_level(const RowView& row, double sum) const { return row.g_target + sum / (2.0 * row.cost); }
+
     Assessment assess(RowView& row, double /*threshold*/) const {
         double best = -infinity, lowest = infinity, sum = 0.0, inner = 0.0;
         for (Size k = 0; k < row.count; ++k) {
@@ -30,7 +34,7 @@ struct SquaredSimplex : RelativeMargins, UnboundedDuals {
         }
         const double hinge = std::max(0.0, best - row.g_target);
         const double gap = row.cost * hinge * hinge + sum * sum / (4.0 * row.cost) - inner;
-        const double own = row.g_target + sum / (2.0 * row.cost);  // the slope of the own class, with the loss's part
+        const double own = own_level(row, sum);
         lowest = std::min(lowest, own);
         Size kept = 0;
         for (Size k = 0; k < row.count; ++k) {

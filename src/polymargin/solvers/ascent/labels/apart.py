@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin._core import native
+from polymargin.problems.native_rows import native_rows
 from polymargin.problems.sets import SetProblem
-from polymargin.solvers.ascent.loops import native_rows
 from polymargin.solvers.rows import centre_and_spread
 from polymargin.solvers.types import Machine, SparseDuals, Start
 

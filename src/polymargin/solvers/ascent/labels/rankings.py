@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from polymargin._core import native
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.duals import sparse_duals
+from polymargin.problems.native_rows import native_rows
 from polymargin.problems.sets import SetProblem
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
-from polymargin.solvers.ascent.loops import native_rows
 from polymargin.solvers.ascent.moves import FreeIntercept
 from polymargin.solvers.bounds import balancing_factors, room_of_sums
 from polymargin.solvers.rows import centre_and_spread

@@ -1,0 +1,55 @@
+"""Rows as the core reads them, and the loss of a machine on sparse ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polymargin._core import native
+
+if TYPE_CHECKING:
+    from polymargin.problems.classes import Problem
+
+Array = NDArray[np.float64]
+
+
+def native_rows(X: Any) -> native.Rows:
+    """The rows as native loops read them, borrowed: column numbers in four bytes, starts of rows in eight."""
+    if not sparse.issparse(X):
+        return native.Rows(X)
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {X.shape[1]} columns, more than the {np.iinfo(np.int32).max} that native loops can number")
+    return native.Rows(*_stored(X), X.shape[1])
+
+
+def has_native_loss(problem: Problem, W: Any) -> bool:
+    """Whether the core sums up the loss of class vectors W: on sparse rows, row by row, without blocks of scores.
+
+    With thousands of classes blocks of scores, and the products of sparse matrices, take longer than the fit.
+    """
+    loss = problem.loss
+    if loss.row_problem is None or loss.domain is None or not loss.domain.margins.relative or not loss.unit_targets:
+        return False
+    if not sparse.issparse(problem.X) or problem.X.shape[1] > np.iinfo(np.int32).max or W.dtype != np.float64:
+        return False
+    return W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
+
+
+def native_loss(problem: Problem, W: Any, b: Array) -> float:
+    """``sum_i u_i loss_i``, W an array or a CSR matrix."""
+    name, loss = problem.loss.row_problem, problem.loss
+    assert name is not None
+    given = name, native_rows(problem.X), problem.y, problem.cost
+    b = np.ascontiguousarray(b, dtype=np.float64)
+    if sparse.issparse(W):
+        return native.machine_loss(*given, *_stored(W), b, loss.row_parameters)
+    return native.machine_loss(*given, W, b, loss.row_parameters)
+
+
+def _stored(A: Any) -> tuple[Any, NDArray[np.int32], NDArray[np.int64]]:
+    """Values, column numbers and starts of the rows of a CSR matrix."""
+    stored = slice(0, int(A.indptr[-1]))
+    return A.data[stored], A.indices[stored].astype(np.int32, copy=False), A.indptr.astype(np.int64, copy=False)
