@@ -6,6 +6,12 @@ the test rows. Seconds are of the processor, the sides take turns, and the least
 multiples of the time of a fit without probabilities. Data without a split of its own (digits) is split at random several
 times.
 
+`--splits 6` draws so many random splits of the others, too, instead of their own, whose test rows may be from another time:
+what training rows tell about probabilities does not hold for them then. "+-" is the standard error of the mean ECE, "ECE -
+best" is the mean difference to the rival of least ECE with its standard error, split by split. "ECE if right" is what would
+be expected on so many rows of probabilities without any error; "over-confidence" is the mean probability of the most
+probable class less the share of rows where it is right.
+
 "limits" asks where a difference comes from: the log loss of our probabilities; of the same machine with the one temperature
 that is best for the test rows themselves, which no calibration of its scores by a temperature can beat; of five machines of
 four fifths of the rows, each with its temperature, averaged as CalibratedClassifierCV does; and of one machine with the mean
@@ -27,7 +33,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 
@@ -35,8 +40,8 @@ from polymargin import CrammerSingerSVC, RejectOption, WestonWatkinsSVC
 from polymargin.calibration import measures
 from polymargin.metrics import expected_calibration_error
 
-from . import datasets, results
-from .datasets import base
+from . import results
+from .datasets import base, judged
 from .table import aligned
 
 MACHINES = (CrammerSingerSVC, WestonWatkinsSVC)
@@ -44,44 +49,12 @@ METHODS = ("sigmoid", "isotonic", "temperature")  # the last one since scikit-le
 AVERAGED = "ours, averaged"
 ALONE = "temperature, one machine"  # ensemble=False, as ours: the others average five machines
 C = {"mnist": 0.1}
-SPLITS = 10  # of digits
 REPETITIONS = 3  # of times
 PARTS = ("calibration", "rejection", "limits")
+HEADER = ["data", "machine", "side", "log loss", "ECE", "+-", "ECE if right", "over-confidence", "Brier", "seconds", "fits"]
+HEADER += ["log loss/best", "ECE/best", "seconds/best", "ECE - best"]
+DRAWS = 20  # of what happens, if probabilities are right
 RISKS = {"digits": 0.03, "banking77": 0.05, "letter": 0.15, "mnist": 0.05, "news20": 0.10, "blobs": 0.10}
-
-
-def digits(seed: int) -> base.Data:
-    X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(y))
-    return base.split("digits", X[order] / 16.0, y[order].astype(np.int64), 1200)
-
-
-def banking77(seed: int) -> base.Data:
-    try:
-        X, y, n_train = base.read("banking77_emb")
-    except FileNotFoundError:
-        return base.blobs("banking77", 4000, 60, 30, spread=2.0)
-    return base.split("banking77", X.astype(np.float32), y, n_train)
-
-
-def mnist(seed: int) -> base.Data:
-    """A tenth of the training rows."""
-    data = datasets.load("mnist")
-    rows = np.random.default_rng(0).permutation(len(data.y))[: len(data.y) // 10]
-    return base.Data("mnist", data.X[rows], data.y[rows], data.X_test, data.y_test, data.stand_in)
-
-
-SOURCES: dict[str, tuple[Callable[[int], base.Data], int]] = {
-    "digits": (digits, SPLITS),
-    "banking77": (banking77, 1),
-    "news20": (lambda seed: datasets.load("news20"), 1),
-    "letter": (lambda seed: datasets.load("letter"), 1),
-    "mnist": (mnist, 1),
-}
-QUICK: dict[str, tuple[Callable[[int], base.Data], int]] = {
-    "digits": (digits, 2),
-    "blobs": (lambda seed: datasets.load("blobs"), 1),
-}
 
 
 def sides(machine: Any) -> dict[str, Callable[[], Any]]:
@@ -119,37 +92,62 @@ def quality(model: Any, data: base.Data) -> dict[str, float]:
     error = expected_calibration_error(data.y_test, P, classes=model.classes_)
     accuracy = float((model.predict(data.X_test) == data.y_test).mean())
     values = {"log_loss": measures.log_loss(y, P), "ece": error, "brier": measures.brier(y, P), "accuracy": accuracy}
-    return values | {"accuracy_by_probability": float((P.argmax(axis=1) == y).mean())}
+    by_probability = float((P.argmax(axis=1) == y).mean())
+    values |= {"accuracy_by_probability": by_probability, "over_confidence": float(P.max(axis=1).mean()) - by_probability}
+    return values | {"ece_if_right": ece_if_right(P)}
 
 
-def calibrate(
-    name: str, source: Callable[[int], base.Data], n_splits: int, repetitions: int
-) -> tuple[list[list[str]], dict[str, Any]]:
+def ece_if_right(P: Any) -> float:
+    """Mean ECE of classes drawn from these probabilities: what so many rows leave of it without any error in them."""
+    rng, most_probable, other = np.random.default_rng(0), P.argmax(axis=1), P.argmin(axis=1)
+    right = rng.random((DRAWS, len(P))) < P.max(axis=1)
+    happened = np.where(right, most_probable, other)
+    return float(np.mean([expected_calibration_error(y, P, classes=np.arange(P.shape[1])) for y in happened]))
+
+
+def calibrate(name: str, splits: judged.Splits, repetitions: int) -> tuple[list[list[str]], dict[str, Any]]:
     lines, content = [], {}
     for machine_type in MACHINES:
         machine = machine_type(C=C.get(name, 1.0), random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            runs = [measure(machine, source(seed), repetitions if n_splits == 1 else 1) for seed in range(n_splits)]
-        mean = {side: {key: float(np.mean([run[side][key] for run in runs])) for key in runs[0][side]} for side in runs[0]}
-        content[machine_type.__name__] = {"mean": mean, "runs": runs}
-        rivals = [side for side in METHODS if side in mean]
-        best = {key: min(mean[side][key] for side in rivals) for key in ("log_loss", "ece", "seconds")}
-        for side in ("ours", AVERAGED, *rivals, *([ALONE] if ALONE in mean else [])):
-            values = mean[side]
-            cells = [f"{values[key]:.4f}" for key in ("log_loss", "ece", "brier")]
-            against = [f"{values[key] / best[key]:.2f}" if side in ("ours", AVERAGED) else "" for key in best]
-            fits = values["seconds"] / mean["fit"]["seconds"]
-            lines.append([name, machine_type.__name__, side, *cells, f"{values['seconds']:.2f}", f"{fits:.2f}", *against])
+            runs = [measure(machine, splits.of(seed), repetitions if splits.n == 1 else 1) for seed in range(splits.n)]
+        content[machine_type.__name__] = runs
+        lines += [[name, machine_type.__name__, *cells] for cells in compared(runs)]
         print(f"  {name}: {machine_type.__name__} done", flush=True)
     return lines, content
 
 
-def limits(name: str, source: Callable[[int], base.Data], n_splits: int) -> tuple[list[list[str]], dict[str, Any]]:
+def compared(runs: list[dict[str, dict[str, float]]]) -> list[list[str]]:
+    """Of each side the cells of `HEADER`: means over the splits, and what they are beside the best of the rivals."""
+    mean = {side: {key: float(np.mean([run[side][key] for run in runs])) for key in runs[0][side]} for side in runs[0]}
+    rivals = [side for side in METHODS if side in mean]
+    best = {key: min(mean[side][key] for side in rivals) for key in ("log_loss", "ece", "seconds")}
+    steadiest = min(rivals, key=lambda side: mean[side]["ece"])
+    lines = []
+    for side in ("ours", AVERAGED, *rivals, *([ALONE] if ALONE in mean else [])):
+        values, is_ours = mean[side], side in ("ours", AVERAGED)
+        errors = np.array([run[side]["ece"] for run in runs])
+        ahead = errors - [run[steadiest]["ece"] for run in runs]
+        cells = [f"{values['log_loss']:.4f}", f"{values['ece']:.4f}", _standard_error(errors)]
+        cells += [f"{values['ece_if_right']:.4f}", f"{values['over_confidence']:+.4f}", f"{values['brier']:.4f}"]
+        cells += [f"{values['seconds']:.2f}", f"{values['seconds'] / mean['fit']['seconds']:.2f}"]
+        cells += [f"{values[key] / best[key]:.2f}" if is_ours else "" for key in best]
+        lines.append([side, *cells, f"{ahead.mean():+.4f} {_standard_error(ahead)}" if is_ours else ""])
+    return lines
+
+
+def _standard_error(values: Any) -> str:
+    """Of the mean."""
+    return "" if len(values) < 2 else f"+-{np.std(values, ddof=1) / np.sqrt(len(values)):.4f}"
+
+
+def limits(name: str, splits: judged.Splits) -> tuple[list[list[str]], dict[str, Any]]:
     """How much of the log loss is the machine's, whatever its scores are divided by."""
     lines, content = [], {}
     for machine_type in MACHINES:
-        found = np.mean([_limits_of_split(machine_type, C.get(name, 1.0), source(seed)) for seed in range(n_splits)], axis=0)
+        of_splits = [_limits_of_split(machine_type, C.get(name, 1.0), splits.of(seed)) for seed in range(splits.n)]
+        found = np.mean(of_splits, axis=0)
         lines.append([name, machine_type.__name__, *(f"{value:.4f}" for value in found)])
         content[machine_type.__name__] = found.tolist()
     return lines, content
@@ -211,32 +209,32 @@ def risk_and_coverage(machine: Any, data: base.Data, held: Any, rest: Any, wante
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", nargs="+", metavar="NAME", help=f"only these of {', '.join(SOURCES)}")
+    parser.add_argument("--data", nargs="+", metavar="NAME", help=f"only these of {', '.join(judged.NAMES)}")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="of times, which take turns")
+    parser.add_argument("--splits", type=int, default=0, help="so many random splits instead of the data's own")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2])
 
 
 def main(args: argparse.Namespace) -> None:
-    sources = QUICK if args.quick else {name: SOURCES[name] for name in args.data or SOURCES}
+    sources = judged.QUICK if args.quick else {name: judged.splits(name, args.splits) for name in args.data or judged.NAMES}
     content: dict[str, Any] = {part: {} for part in PARTS}
     if "calibration" in args.parts:
         lines = []
-        for name, (source, n_splits) in sources.items():
-            more, content["calibration"][name] = calibrate(name, source, n_splits, args.repetitions)
+        for name, splits in sources.items():
+            more, content["calibration"][name] = calibrate(name, splits, args.repetitions)
             lines += more
-        header = ["data", "machine", "side", "log loss", "ECE", "Brier", "seconds", "fits", "log loss/best", "ECE/best"]
-        print(f"\n{aligned([*header, 'seconds/best'], lines)}")
+        print(f"\n{aligned(HEADER, lines)}")
     if "rejection" in args.parts:
         lines = []
-        for name, (source, _) in sources.items():
-            line, content["rejection"][name] = promises(name, source(0), 20 if args.quick else 200)
+        for name, splits in sources.items():
+            line, content["rejection"][name] = promises(name, splits.of(0), 20 if args.quick else 200)
             lines.append(line)
         header = ["data", "held out", "error", "risk promised", "mean risk", "mean coverage", "kept", "truly kept"]
         print(f"\n{aligned(header, lines)}")
     if "limits" in args.parts:
         lines = []
-        for name, (source, n_splits) in sources.items():
-            more, content["limits"][name] = limits(name, source, n_splits)
+        for name, splits in sources.items():
+            more, content["limits"][name] = limits(name, splits)
             lines += more
         header = ["data", "machine", "ours", "best temperature", "five averaged", "mean of five"]
         print(f"\n{aligned(header, lines)}")

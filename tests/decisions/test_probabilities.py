@@ -92,12 +92,14 @@ def test_two_classes_have_two_columns(machine, two_classes):
 
 
 @each_machine
-def test_float32_stays_and_sparse_rows_are_the_same(machine, overlapping):
+def test_float32_stays_and_sparse_rows_are_the_same(machine, overlapping, tmp_path):
     X, y = overlapping
     est = machine(probability=True).fit(X.astype(np.float32), y)
     P = est.predict_proba(X.astype(np.float32))
     assert P.dtype == np.float32
     log_loss(y, P)  # which warns if rows do not add up to 1
+    np.testing.assert_array_equal(_round_trip(est, tmp_path).predict_proba(X.astype(np.float32)), P)
+    np.testing.assert_allclose(est.predict_proba(X.astype(np.float32).astype(np.float64)), P, atol=1e-5)
     dense, sparse = (machine(probability=True, tol=1e-8).fit(form, y).predict_proba(form) for form in (X, sp.csr_matrix(X)))
     np.testing.assert_allclose(dense, sparse, atol=2e-2)
 
