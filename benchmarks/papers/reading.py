@@ -10,6 +10,7 @@ import numpy as np
 
 from polymargin.comparison.statistics import corrected_t_test
 
+from .chances import Edges, edges
 from .harness import goes_on
 from .plan import Case, Paper, Table
 from .records import DIRECTORY, Record, Store
@@ -85,6 +86,16 @@ class Results:
             if r["machine"] == machine and "scores" in r and r["split"] in splits
         }
         return Cell(values) if values else None
+
+    def on_training_rows(self, table: Table, case: Case, machine: str) -> float | None:
+        """Mean accuracy on the rows of the last fits, in percent; None where it was not recorded."""
+        found = [r["train"] for r in self.records(table, case) if r["machine"] == machine and "train" in r]
+        return 100 * float(np.mean(found)) if found else None
+
+    def edges(self, table: Table, machine: str = "") -> Edges:
+        """Choices of the smallest and the largest C, over the table's data sets."""
+        found = [edges(table, case, self.records(table, case), machine) for case in self.cases(table)]
+        return Edges(*(sum(one[k] for one in found) for k in range(3)))
 
     def printed(self, table: Table, data: str, machine: str, metric: str = "") -> tuple[float, float | None] | None:
         """Mean and standard deviation, in percent."""
@@ -210,6 +221,13 @@ def mean_of(results: Results, key: str, data: str, machine: str, metric: str = "
     table = results.table(key)
     cells = [results.cell(table, case, machine, metric) for case in results.cases(table) if case.data == data]
     return f"{cells[0].mean:.1f}" if cells and cells[0] else "–"
+
+
+def spread_of(results: Results, key: str, data: str, machine: str) -> str:
+    """Mean ± standard deviation, as they are shown, or a dash."""
+    table = results.table(key)
+    cells = [results.cell(table, case, machine) for case in results.cases(table) if case.data == data]
+    return f"{cells[0].mean:.1f} ± {cells[0].std:.1f}" if cells and cells[0] else "–"
 
 
 def mean_recalls(results: Results, table: Table, case: Case, machine: str) -> list[float]:
