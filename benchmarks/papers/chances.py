@@ -1,7 +1,7 @@
 """Equal chances: one range of regularisation for everybody, scaling and intercept as choices, and edges of grids counted.
 
-Every machine here is a squared norm plus C times a sum of losses. The norm is 1/2 |W|^2, or the machine's own in the scale in
-which it is that for p = 2 (M3SVM's `scale="norm"`, the lp norm); the loss of a row is 1 where its class ties with a rival
+Every machine here is a squared norm plus C times a sum of losses. The norm is 1/2 |W|^2, or the machine's own in the scale
+in which it is that for p = 2 (M3SVM's `scale="norm"`, the lp norm); the loss of a row is 1 where its class ties with a rival
 (the cross-entropy of logistic regression: the logarithm of the number of classes that tie). So one C is about the same
 amount of regularisation for all of them, and all get the same values of it.
 """

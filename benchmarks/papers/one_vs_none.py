@@ -252,8 +252,8 @@ PAPER = Paper(
         Table(
             key="glass-as-labels",
             title="Glass as a label matrix",
-            protocol="As Table 5 (best over the grid), with the six classes as six labels: the share of right entries, label "
-            "by label, in place of the share of right rows.",
+            protocol="As Table 5 (best over the grid), with the six classes as six labels: the share of right entries, "
+            "label by label, in place of the share of right rows.",
             cases=(Case("glass as labels", 120),),
             machines=other_readings,
             splits=3,

@@ -38,7 +38,8 @@ EDGES = (
 )
 REASONS = (
     "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
-    "optima. Likely: an experiment gives the printed number, or rules the plain reading out. Open: nothing tried explains it."
+    "optima. Likely: an experiment gives the printed number, or speaks against the plain reading. Open: nothing that was "
+    "tried explains it."
 )
 SHORTFALLS = (
     "Machines of the paper that are worse here than printed by more than two standard errors (of the two means together; a "
