@@ -61,6 +61,7 @@ class Table:
     unit: float = 1.0
     same_as: Mapping[str, str] = field(default_factory=dict)  # our variants of a machine, and the machine the paper prints
     notes: Mapping[str, str] = field(default_factory=dict)  # about a data set
+    only_run: bool = False  # no columns for machines that are printed, but not run
 
     def candidates(self, case: Case) -> list[Candidate]:
         return [one for one in self.machines(case) if one.name not in case.leave_out]

@@ -108,6 +108,8 @@ class Results:
     def machines(self, table: Table) -> list[str]:
         """In the order of the plan; those a paper prints and we do not have come last."""
         own = dict.fromkeys(one.name for case in table.cases for one in table.candidates(case))
+        if table.only_run:
+            return [*own]
         shown = [case.data for case in table.cases]
         theirs = (name for per in table.printed.values() for data, row in per.items() if data in shown for name in row)
         return [*own, *(name for name in dict.fromkeys(theirs) if name not in own)]

@@ -1,7 +1,7 @@
 """Gaussian complexity of rows by Monte Carlo: Theorem 5 of the lp-norm machine's paper before anything is bounded.
 
 Over all machines with ``|W|_{2,p} <= Lambda`` the supremum of ``sum_i sum_k g_ik <w_k, phi(x_i)>`` is Lambda times the dual
-norm, ``|(|v_1|, ..., |v_c|)|_{p*}`` with ``v_k = sum_i g_ik phi(x_i)``. So its mean over Gaussian g is estimated by drawing them.
+norm, ``|(|v_1|, ..., |v_c|)|_{p*}`` with ``v_k = sum_i g_ik phi(x_i)``. So its mean over Gaussian g is estimated by drawing.
 """
 
 from __future__ import annotations
