@@ -30,7 +30,8 @@ def small(key, tables):
 def runs(tmp_path_factory):
     """Three papers, run once."""
     folder = tmp_path_factory.mktemp("papers")
-    chosen = [small("m3svm", ("table-1", "released", "seeds", "equal")), small("lp_norm", ("table-2",)), small("one_vs_none", ("table-3",))]
+    m3svm = small("m3svm", ("table-1", "released", "seeds", "equal"))
+    chosen = [m3svm, small("lp_norm", ("table-2",)), small("one_vs_none", ("table-3",))]
     said = []
     new = harness.run(chosen, directory=folder, workers=2, echo=said.append)
     return folder, chosen, new, said

@@ -103,6 +103,25 @@ def test_decision_regions_of_one_versus_none_have_lines_of_scores(iris):
     assert plain.support_ is None and plain.lines == "margin"
 
 
+def test_decision_regions_of_two_classes_have_the_scores_of_each(iris):
+    X, y = iris[0][50:, 2:], iris[1][50:]
+    machine = OneVsNoneSVC(kernel="rbf").fit(X, y)
+    display = plotting.DecisionRegionsDisplay.from_estimator(machine, X, y, resolution=10)
+    points = np.column_stack([part.ravel() for part in np.meshgrid(display.x, display.y)])
+    first, second = display.values.reshape(2, -1)
+    np.testing.assert_allclose(second - first, machine.decision_function(points), atol=1e-12)
+    np.testing.assert_array_equal(machine.classes_[display.regions.ravel()], machine.predict(points))
+    own = machine._scores(X, machine.dual_coef_, machine.class_offsets_)
+    assert abs(own[np.arange(len(y)), (y == machine.classes_[1]).astype(int)].min() - 1.0) < 0.5  # members reach about 1
+
+
+def test_the_planes_of_one_versus_none_are_drawn(tmp_path, monkeypatch, capsys):
+    script = Path(__file__).resolve().parents[2] / "examples" / "one_vs_none_planes.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "planes.png")])
+    runpy.run_path(str(script), run_name="__main__")
+    assert (tmp_path / "planes.png").exists() and capsys.readouterr().out.count("support rows") == 3
+
+
 @pytest.mark.parametrize(
     "change, says", [({"lines": "both"}, "lines='both'"), ({"resolution": 1}, "resolution=1"), ({}, "two columns")]
 )

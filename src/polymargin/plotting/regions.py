@@ -163,7 +163,16 @@ def _side(column: Array, resolution: int) -> Array:
 def _scores(view: View, x: Array, y: Array) -> Array:
     points = np.column_stack([part.ravel() for part in np.meshgrid(x, y)])
     blocks = [points[i : i + _BLOCK] for i in range(0, len(points), _BLOCK)]
-    return np.vstack([view.scores(view.rows(block)) for block in blocks])
+    return np.vstack([_class_scores(view, view.rows(block)) for block in blocks])
+
+
+def _class_scores(view: View, rows: Any) -> Array:
+    """Scores of the single classes, of two as well, where a machine tells them: `decision_function` has their difference."""
+    if view.n_classes != 2 or not hasattr(view.estimator, "class_offsets_"):
+        return view.scores(rows)
+    found = view.estimator.decision_function(rows, top=2)
+    first_is_best = found.classes[:, :1] == view.classes[0]
+    return np.where(first_is_best, found.scores, found.scores[:, ::-1])
 
 
 def _leads(S: Array) -> Array:
