@@ -243,7 +243,15 @@ PAPER = Paper(
             title="Equal chances",
             protocol=f"Random splits (stratified) of the paper's sizes. {chances.STATED} The paper is silent about scaling: "
             "raw columns are a choice too. AR-MSVM may have ω of 0.1 or 10.",
-            cases=(Case("newthyroid", 120, test=107, train=108), Case("zoo", 120, test=12, train=89)),
+            cases=(
+                Case("newthyroid", 120, test=107, train=108),
+                Case("zoo", 120, test=12, train=89),
+                Case("dermatology", 600, test=35, train=323),
+                Case("yeast", 1200, test=350, train=1134),
+                Case("winequality_red", 1200, test=160, train=1439),
+                Case("shuttle", 1200, inner=2, rows=8000, test=0.32),
+                Case("pageblocks", 1200, inner=2, test=548, train=4924),
+            ),
             machines=equal,
             splits=10,
             scalings=("none", "unit", "symmetric", "standard"),

@@ -295,6 +295,8 @@ PAPER = Paper(
                 Case("svmguide2", 150),
                 Case("glass", 180),
                 Case("vehicle", 220),
+                *(Case(name, 1200) for name in ("svmguide4", "vowel", "segment")),
+                *(Case(name, 2400, inner=2) for name in ("dna", "satimage", "usps", "pendigits", "letter")),
             ),
             machines=equal,
             splits=10,

@@ -86,9 +86,11 @@ def scaler(kind: str, X: Any) -> Any:
     """A transformer, or None."""
     if kind == "none" or (kind == "standard" and sparse.issparse(X)):
         return None
-    if kind == "unit":
-        return MaxAbsScaler() if sparse.issparse(X) else MinMaxScaler()
-    return MinMaxScaler((-1.0, 1.0)) if kind == "symmetric" else StandardScaler()
+    if kind == "standard":
+        return StandardScaler()
+    if sparse.issparse(X):
+        return MaxAbsScaler()  # the only one that keeps zeros
+    return MinMaxScaler((-1.0, 1.0) if kind == "symmetric" else (0.0, 1.0))
 
 
 class Scaling(TransformerMixin, BaseEstimator):
