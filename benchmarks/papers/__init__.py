@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("run", "pages"), help="run what is missing, or write the pages from the records")
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
+    parser.add_argument("--tables", nargs="+", metavar="KEY", help="only these tables, e.g. equal seeds (default all)")
     parser.add_argument("--splits", type=int, help="at most so many splits in this run")
     parser.add_argument("--largest", type=float, default=math.inf, metavar="SECONDS", help="only cases with such a budget")
     parser.add_argument("--records", type=Path, help="folder of the JSON lines (default benchmarks/results/papers)")
@@ -68,9 +69,13 @@ def main(args: argparse.Namespace) -> None:
     if unknown:
         raise SystemExit(f"there is no paper {unknown[0]!r}; there are {', '.join(PAPERS)}")
     papers = [PAPERS[name] for name in args.papers or PAPERS]
+    if args.tables and args.what == "pages":
+        raise SystemExit("a page has all tables of its paper: leave --tables out")
     records = args.records or (DIRECTORY.with_name("papers-quick") if args.quick else DIRECTORY)
     if args.quick:
         papers = [quick(paper) for paper in papers]
+    if args.tables:
+        papers = [replace(paper, tables=tuple(t for t in paper.tables if t.key in args.tables)) for paper in papers]
     if args.what == "run":
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # the units end with the run, as with Ctrl-C
         try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from .plan import Case, Paper, Table, settings_of
+from .plan import SCALINGS, Case, Paper, Table, settings_of
 from .reading import LOWER_IS_BETTER, Results, listed, mean_recalls
 from .records import DIRECTORY, Record
 
@@ -16,6 +16,7 @@ NAMES = {
     "jaccard": "Accuracy score (Jaccard index), %",
     "hamming": "Hamming loss, %",
     "subset_accuracy": "Exact label sets, %",
+    "label_accuracy": "Right entries of the label matrix, %",
 }
 HEAD = "Written by `python -m benchmarks papers pages` from [recorded runs]({records}); do not edit it by hand."
 LEGEND = (
@@ -31,6 +32,15 @@ ENDINGS = (
     '"stationary" the same for a non-convex machine. Fits that did not converge (max_iter, or a ConvergenceWarning of '
     "scikit-learn) are counted, those inside the searches too. Seconds are processor seconds of a whole search."
 )
+EDGES = (
+    "Searches that chose the smallest or the largest C they were offered. More than a tenth says that the range was too "
+    "short for that machine, or that C hardly matters; the tables of equal chances have one range for everybody."
+)
+REASONS = (
+    "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
+    "optima. Likely: an experiment gives the printed number, or speaks against the plain reading. Open: nothing that was "
+    "tried explains it."
+)
 SHORTFALLS = (
     "Machines of the paper that are worse here than printed by more than two standard errors (of the two means together; a "
     "paper that prints no deviation counts as exact), and what was tried:"
@@ -43,10 +53,13 @@ def paper_page(results: Results) -> str:
     records = f"../../benchmarks/results/papers/{paper.key}.jsonl"
     parts = [f"# {paper.title}", f"{paper.source}. {HEAD.format(records=records)}"]
     parts.append("## Reading\n\n" + "\n".join(f"- {line}" for line in [*paper.reading(results), _how_much(results)]))
+    reasons = [f"- **{reason.mark}.** {reason.text}" for reason in paper.reasons(results)]
+    if reasons:
+        parts.append(f"## Reasons\n\n{REASONS}\n\n" + "\n".join(reasons))
     for table in paper.tables:
         if results.cases(table):
             parts += _table_section(results, table)
-    parts += [*_shortfalls(results), *_certificates(results)]
+    parts += [*_shortfalls(results), *_edges(results), *_certificates(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,19 +96,25 @@ def _table_section(results: Results, table: Table) -> list[str]:
     notes += _left_early(results, table)
     if notes:
         parts.append("\n".join(f"- {note}" for note in notes))
-    parts += _tallies(results, table)
+    parts += [*_tallies(results, table), *_chosen(results, table)]
     return [*parts, _settings(results, table)]
 
 
 def _grid(results: Results, table: Table, metric: str) -> str:
     machines = results.machines(table)
     printed = table.printed.get(metric, {})
-    header = ["data set", "splits", *machines, "best here", *(["best in the paper"] if printed else [])]
+    run = results.cases(table)
+    known = [name for name in table.own if any(results.on_training_rows(table, case, name) for case in run)]
+    inside = known if metric == "accuracy" and table.kind != "all" else []
+    columns = [*machines, *(f"{name}, on its training rows" for name in inside)]
+    header = ["data set", "splits", *columns, "best here", *(["best in the paper"] if printed else [])]
     rows = []
     for case in results.cases(table):
         best = results.best(table, case, metric)
         full = len(results.splits(table, case))
         cells = [_cell(results, table, case, name, metric, name in best, full) for name in machines]
+        seen = [results.on_training_rows(table, case, name) for name in inside]
+        cells += ["–" if value is None else f"{value:.1f}" for value in seen]
         last = [_winners(results.best_printed(table, case.data, metric)) if case.data in printed else ""] if printed else []
         rows.append([case.data, str(full), *cells, _winners(best), *last])
     return markdown(header, rows)
@@ -171,6 +190,22 @@ def _recalls(results: Results, table: Table) -> str:
     return f"{title}\n\n{markdown(header, rows)}"
 
 
+def _chosen(results: Results, table: Table) -> list[str]:
+    """How often which scaling was chosen, and an intercept, machine by machine."""
+    if not table.scalings:
+        return []
+    rows = []
+    for name in results.machines(table):
+        found = [r for case in results.cases(table) for r in results.records(table, case) if r["machine"] == name]
+        params = [record["params"] for record in found if "params" in record]
+        if params:
+            scaled = [str(sum(one.get("scaling") == kind for one in params)) for kind in table.scalings]
+            switched = [value for one in params for key, value in one.items() if key.endswith("fit_intercept")]
+            rows.append([name, str(len(params)), *scaled, str(sum(switched)) if switched else "always"])
+    header = ["machine", "searches", *(SCALINGS[kind] for kind in table.scalings), "with intercept"]
+    return [f"What was chosen:\n\n{markdown(header, rows)}"]
+
+
 def _settings(results: Results, table: Table) -> str:
     """Grids, grouped by the data sets that share them."""
     lines = []
@@ -203,6 +238,25 @@ def _shortfalls(results: Results) -> list[str]:
         groups.setdefault(why, []).append(f"- {one.table.title}, {one.data}, {one.machine}: {numbers}.")
     parts = ["\n".join([*lines, "", why]).rstrip() for why, lines in groups.items()]
     return [f"## Worse than printed\n\n{SHORTFALLS}", *parts]
+
+
+def _edges(results: Results) -> list[str]:
+    """Table by table, machine by machine."""
+    rows = []
+    for table in results.paper.tables:
+        for name in results.machines(table):
+            found = results.edges(table, name)
+            if found.searches:
+                numbers = (found.lowest, found.highest, found.searches)
+                rows.append([table.title, name, *map(str, numbers), f"{100 * found.share:.0f} %"])
+        total = results.edges(table)
+        if total.searches:
+            numbers = (total.lowest, total.highest, total.searches)
+            rows.append([table.title, "**all**", *map(str, numbers), f"**{100 * total.share:.0f} %**"])
+    if not rows:
+        return []
+    header = ["table", "machine", "smallest C", "largest C", "searches", "on an edge"]
+    return [f"## Edges of the grids\n\n{EDGES}\n\n{markdown(header, rows)}"]
 
 
 def _certificates(results: Results) -> list[str]:

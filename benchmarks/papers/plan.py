@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from polymargin.comparison import Candidate
 
+SCALINGS = {"none": "raw", "unit": "[0, 1]", "symmetric": "[−1, 1]", "standard": "standardised"}
 Printed = Mapping[str, Mapping[str, tuple[float, float | None]]]  # data set -> machine -> mean and standard deviation
 
 
@@ -34,10 +35,11 @@ class Case:
 class Table:
     """A table of a paper.
 
-    `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold), "seed 42" or "fixed". `choice` is
-    where parameters are chosen: "nested" (inside the training rows), "test" (on the test rows: what some papers did) or
-    "folds" (the best mean over the folds that are reported). `own` names the machines of the paper, `printed` maps a metric
-    to its numbers, `unit` is their 100 %.
+    `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold), "seed 42", "seeds" (the same draw with
+    other seeds), "fixed" or "all" (tested on the training rows). `choice` is where parameters are chosen: "nested" (inside
+    the training rows), "test" (on the test rows: what some papers did) or "folds" (the best mean over the folds that are
+    reported). With `scalings` scaling and intercept are chosen too. `own` names the machines of the paper, `printed` maps a
+    metric to its numbers, `unit` is their 100 %.
     """
 
     key: str
@@ -51,6 +53,7 @@ class Table:
     folds: int = 5
     choice: str = "nested"
     scale: str = "standard"
+    scalings: tuple[str, ...] = ()  # of SCALINGS
     scale_first: bool = False
     metrics: tuple[str, ...] = ("accuracy",)
     per_class: bool = False
@@ -58,14 +61,24 @@ class Table:
     unit: float = 1.0
     same_as: Mapping[str, str] = field(default_factory=dict)  # our variants of a machine, and the machine the paper prints
     notes: Mapping[str, str] = field(default_factory=dict)  # about a data set
+    only_run: bool = False  # no columns for machines that are printed, but not run
 
     def candidates(self, case: Case) -> list[Candidate]:
         return [one for one in self.machines(case) if one.name not in case.leave_out]
 
 
+class Reason(NamedTuple):
+    """Why a printed number is not reached: `mark` is "Proven", "Likely" or "Open"."""
+
+    mark: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Paper:
-    """A page: `reading(results)` gives its first sentences, `tried` says what was tried where we are worse."""
+    """A page: `reading(results)` gives its first sentences, `reasons(results)` what experiments say about printed numbers,
+    `tried` what was tried where we are worse, beginning with a mark as a reason does.
+    """
 
     key: str
     title: str
@@ -73,6 +86,7 @@ class Paper:
     tables: tuple[Table, ...]
     reading: Callable[[Any], Sequence[str]]
     tried: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (table, data set); "" stands for all data sets
+    reasons: Callable[[Any], Sequence[Reason]] = lambda results: ()
 
 
 def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
@@ -81,7 +95,8 @@ def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
     fixed = [f"tol {case.tol:g}"] if candidate.ours else []
     sample = [f"{case.rows} rows"] if case.rows else []
     folds = [] if table.choice != "nested" or not candidate.grid else [f"{case.inner} folds"]
-    return "; ".join([grid, *folds, *fixed, *sample])
+    frame = [f"scaling {' '.join(table.scalings)}, intercept on and off"] if table.scalings else []
+    return "; ".join([grid, *frame, *folds, *fixed, *sample])
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import metrics
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid, train_test_split
@@ -17,9 +17,10 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from polymargin import PathCV, datasets
 from polymargin.comparison import Candidate
-from polymargin.comparison.evaluation import STEP, folds, search
+from polymargin.comparison.evaluation import STEP, folds
 from polymargin.comparison.scoring import score_all
 
+from .chances import frames, intercept_of
 from .plan import Case, Table
 
 FAILURES = (ValueError, ArithmeticError, MemoryError)
@@ -37,14 +38,21 @@ def data_of(name: str, rows: int | None) -> tuple[Any, Any]:
         return np.array(TOY[0], dtype=np.float64), np.array(TOY[1])
     if name == "synthetic":
         return make_multilabel_classification(500, 20, n_classes=2, n_labels=1, allow_unlabeled=False, random_state=0)
-    found = datasets.load(name)
+    found = datasets.load(name.partition(" ")[0])
     X, y = found.X, found.y
     if rows is not None and rows < len(y):
         kept, _ = train_test_split(np.arange(len(y)), train_size=rows, random_state=0, stratify=_strata(y))
         X, y = X[kept], y[kept]
     if name == "mnist":
         X = sparse.csr_matrix(X.astype(np.float64) / 255.0)
-    return X.astype(np.float64), y
+    return _varied(name.partition(" ")[2], X.astype(np.float64), y)
+
+
+def _varied(variant: str, X: Any, y: Any) -> tuple[Any, Any]:
+    """What follows the name of a data set: "with Id" is the row number as a column, "as labels" a label matrix."""
+    if variant == "with Id":
+        return np.column_stack([np.arange(1.0, len(y) + 1), X]), y
+    return X, (y[:, None] == np.unique(y)).astype(np.int64) if variant == "as labels" else y
 
 
 def _strata(y: Any) -> Any:
@@ -61,8 +69,11 @@ def split_of(table: Table, case: Case, y: Any, number: int) -> tuple[Any, Any]:
     rows = np.arange(len(y))
     if table.kind == "fixed":
         return rows[: len(y) // 2], rows[len(y) // 2 :]
-    if table.kind == "seed 42":  # as in the code that the authors of M3SVM released: one draw, not stratified
-        train, test = train_test_split(rows, test_size=case.test, random_state=42)
+    if table.kind == "all":
+        return rows, rows
+    if table.kind in ("seed 42", "seeds"):  # as in the code that the authors of M3SVM released: one draw, not stratified
+        seed = 42 if table.kind == "seed 42" else number
+        train, test = train_test_split(rows, test_size=case.test, random_state=seed)
         return train, test
     if table.kind == "folds":
         return list(folds(y, table.folds, number // table.folds).split(rows, y))[number % table.folds]
@@ -75,28 +86,46 @@ def scaler(kind: str, X: Any) -> Any:
     """A transformer, or None."""
     if kind == "none" or (kind == "standard" and sparse.issparse(X)):
         return None
-    if kind == "unit":
-        return MaxAbsScaler() if sparse.issparse(X) else MinMaxScaler()
-    return StandardScaler()
+    if kind == "standard":
+        return StandardScaler()
+    if sparse.issparse(X):
+        return MaxAbsScaler()  # the only one that keeps zeros
+    return MinMaxScaler((-1.0, 1.0) if kind == "symmetric" else (0.0, 1.0))
+
+
+class Scaling(TransformerMixin, BaseEstimator):
+    """A scaling by its name, so that it can be chosen among others."""
+
+    def __init__(self, kind: str = "standard"):
+        self.kind = kind
+
+    def fit(self, X: Any, y: Any = None) -> "Scaling":
+        scale = scaler(self.kind, X)
+        self.scale_ = None if scale is None else scale.fit(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X if self.scale_ is None else self.scale_.transform(X)
 
 
 def measure(table: Table, case: Case, number: int, candidate: Candidate) -> dict[str, Any]:
     """One candidate on one split, as a record's fields. A candidate that fails says why."""
     X, y = data_of(case.data, case.rows)
-    scale = scaler(case.scale or table.scale, X)
+    scale = Scaling() if table.scalings else scaler(case.scale or table.scale, X)
     if table.scale_first and scale is not None:
         X, scale = scale.fit_transform(X), None
     began = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            machines, params, fits, scores = _CHOICES[table.choice](table, case, number, candidate, scale, X, y)
+            machines, params, fits, scores, seen = _CHOICES[table.choice](table, case, number, candidate, scale, X, y)
     except FAILURES as problem:
         return {"error": str(problem).split("\n")[0], "seconds": round(time.process_time() - began, 3)}
     unsettled = sum(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     return {
         "scores": {name: _rounded(scores[name]) for name in (*table.metrics, *(["recall"] if table.per_class else []))},
         "params": {name: _plain(value) for name, value in params.items()},
+        **({} if seen is None else {"train": _rounded(seen)}),
         **_certificates(machines),
         "fits": fits,
         "not_converged": unsettled,
@@ -110,14 +139,37 @@ def measure(table: Table, case: Case, number: int, candidate: Candidate) -> dict
 def _nested(table: Table, case: Case, number: int, candidate: Candidate, scale: Any, X: Any, y: Any) -> Any:
     """Inside the training rows; the test rows are seen by the metrics only."""
     train, test = split_of(table, case, y, number)
-    if not candidate.grid:
-        machine = _pipeline(candidate, scale).fit(X[train], y[train])
-        return [machine], {}, 1, scores_of(y[test], machine.predict(X[test]), y)
-    tuned = search(candidate, scale, y[train], inner=case.inner, scoring=_scoring(table), seed=number)
-    tuned.fit(X[train], y[train])
-    points = len(tuned.cv_results_["params"])
-    scores = scores_of(y[test], tuned.predict(X[test]), y)
-    return [tuned.best_estimator_], _bare(tuned.best_params_), case.inner * points + 1, scores
+    inside = list(folds(y[train], case.inner, number).split(X[train], y[train])) if candidate.grid else []
+    best, points = _best_params(table, candidate, scale, X[train], y[train], inside)
+    machine = _pipeline(candidate, scale).set_params(**best).fit(X[train], y[train])
+    scores = scores_of(y[test], machine.predict(X[test]), y)
+    return [machine], _bare(best), case.inner * points + 1 if candidate.grid else 1, scores, _seen(machine, X, y, train)
+
+
+def _best_params(
+    table: Table, candidate: Candidate, scale: Any, X: Any, y: Any, splits: list[Any]
+) -> tuple[dict[str, Any], int]:
+    """The best mean over the splits, and among how many points; scaling and intercept are chosen where the table says so.
+
+    Each of their settings has a search of its own, so that its fits start from their neighbours'.
+    """
+    own = {f"{STEP}__{name}": values for name, values in candidate.grid.items()}
+    name = intercept_of(candidate)
+    settings = list(frames(table.scalings, name and f"{STEP}__{name}")) if table.scalings else [{}]
+    points = len(settings) * len(ParameterGrid(own))
+    if points == 1:
+        return next(iter(ParameterGrid(own))), points
+    found = []
+    for fixed in settings:
+        pipeline = _pipeline(candidate, scale).set_params(**fixed)
+        tried = PathCV(pipeline, own, cv=splits, scoring=_scoring(table), refit=False).fit(X, y)
+        found.append((tried.best_score_, {**fixed, **tried.best_params_}))
+    return max(found, key=lambda one: one[0])[1], points
+
+
+def _seen(machine: Any, X: Any, y: Any, train: Any) -> float | None:
+    """Accuracy on the training rows, of classes."""
+    return None if y.ndim == 2 else float(np.mean(machine.predict(X[train]) == y[train]))
 
 
 def _on_test_rows(table: Table, case: Case, number: int, candidate: Candidate, scale: Any, X: Any, y: Any) -> Any:
@@ -134,18 +186,13 @@ _CHOICES = {"nested": _nested, "test": _on_test_rows, "folds": _on_folds}
 
 
 def _best_mean(table: Table, candidate: Candidate, scale: Any, X: Any, y: Any, splits: list[Any]) -> Any:
-    pipeline = _pipeline(candidate, scale)
-    grid = {f"{STEP}__{name}": values for name, values in candidate.grid.items()}
-    best = {}
-    if len(ParameterGrid(grid)) > 1:
-        found = PathCV(pipeline, grid, cv=splits, scoring=_scoring(table), refit=False).fit(X, y)
-        best = found.best_params_
-    else:
-        best = next(iter(ParameterGrid(grid)))
-    machines = [clone(pipeline).set_params(**best).fit(X[train], y[train]) for train, _ in splits]
+    best, points = _best_params(table, candidate, scale, X, y, splits)
+    machines = [_pipeline(candidate, scale).set_params(**best).fit(X[train], y[train]) for train, _ in splits]
     tested = [scores_of(y[test], m.predict(X[test]), y) for m, (_, test) in zip(machines, splits, strict=True)]
     means = {name: float(np.mean([one[name] for one in tested])) for name in tested[0] if name != "recall"}
-    return machines, _bare(best), len(splits) * (len(ParameterGrid(grid)) + 1), means
+    seen = [_seen(m, X, y, train) for m, (train, _) in zip(machines, splits, strict=True)]
+    known = [one for one in seen if one is not None]
+    return machines, _bare(best), len(splits) * (points + 1), means, float(np.mean(known)) if known else None
 
 
 def _pipeline(candidate: Candidate, scale: Any) -> Pipeline:
@@ -153,12 +200,15 @@ def _pipeline(candidate: Candidate, scale: Any) -> Pipeline:
     return Pipeline([*steps, (STEP, clone(candidate.estimator))])
 
 
-def _scoring(table: Table) -> str:
+def _scoring(table: Table) -> Any:
+    if table.metrics[0] == "label_accuracy":
+        return metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
     return {"jaccard": "jaccard_samples", "subset_accuracy": "accuracy"}.get(table.metrics[0], table.metrics[0])
 
 
 def _bare(params: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(f"{STEP}__"): value for name, value in params.items()}
+    bare = {name.removeprefix(f"{STEP}__"): value for name, value in params.items()}
+    return {"scaling" if name == "prepare__kind" else name: value for name, value in bare.items()}
 
 
 # -- what is recorded ----------------------------------------------------------------------------------------------------
@@ -168,7 +218,8 @@ def scores_of(y: Any, predicted: Any, all_y: Any) -> dict[str, Any]:
     """The comparison's metrics, with Hamming loss for label matrices and the recall of each class for classes."""
     scores: dict[str, Any] = score_all(y, predicted, None, None)
     if y.ndim == 2:
-        return {**scores, "hamming": metrics.hamming_loss(y, predicted)}
+        wrong = metrics.hamming_loss(y, predicted)
+        return {**scores, "hamming": wrong, "label_accuracy": 1.0 - wrong}
     labels = np.unique(all_y)
     known = [float((predicted[y == k] == k).mean()) if (y == k).any() else None for k in labels]
     return {**scores, "recall": known}

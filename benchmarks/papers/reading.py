@@ -10,6 +10,7 @@ import numpy as np
 
 from polymargin.comparison.statistics import corrected_t_test
 
+from .chances import Edges, edges
 from .harness import goes_on
 from .plan import Case, Paper, Table
 from .records import DIRECTORY, Record, Store
@@ -86,6 +87,16 @@ class Results:
         }
         return Cell(values) if values else None
 
+    def on_training_rows(self, table: Table, case: Case, machine: str) -> float | None:
+        """Mean accuracy on the rows of the last fits, in percent; None where it was not recorded."""
+        found = [r["train"] for r in self.records(table, case) if r["machine"] == machine and "train" in r]
+        return 100 * float(np.mean(found)) if found else None
+
+    def edges(self, table: Table, machine: str = "") -> Edges:
+        """Choices of the smallest and the largest C, over the table's data sets."""
+        found = [edges(table, case, self.records(table, case), machine) for case in self.cases(table)]
+        return Edges(*(sum(one[k] for one in found) for k in range(3)))
+
     def printed(self, table: Table, data: str, machine: str, metric: str = "") -> tuple[float, float | None] | None:
         """Mean and standard deviation, in percent."""
         found = table.printed.get(metric or table.metrics[0], {}).get(data, {}).get(table.same_as.get(machine, machine))
@@ -97,6 +108,8 @@ class Results:
     def machines(self, table: Table) -> list[str]:
         """In the order of the plan; those a paper prints and we do not have come last."""
         own = dict.fromkeys(one.name for case in table.cases for one in table.candidates(case))
+        if table.only_run:
+            return [*own]
         shown = [case.data for case in table.cases]
         theirs = (name for per in table.printed.values() for data, row in per.items() if data in shown for name in row)
         return [*own, *(name for name in dict.fromkeys(theirs) if name not in own)]
@@ -210,6 +223,13 @@ def mean_of(results: Results, key: str, data: str, machine: str, metric: str = "
     table = results.table(key)
     cells = [results.cell(table, case, machine, metric) for case in results.cases(table) if case.data == data]
     return f"{cells[0].mean:.1f}" if cells and cells[0] else "–"
+
+
+def spread_of(results: Results, key: str, data: str, machine: str) -> str:
+    """Mean ± standard deviation, as they are shown, or a dash."""
+    table = results.table(key)
+    cells = [results.cell(table, case, machine) for case in results.cases(table) if case.data == data]
+    return f"{cells[0].mean:.1f} ± {cells[0].std:.1f}" if cells and cells[0] else "–"
 
 
 def mean_recalls(results: Results, table: Table, case: Case, machine: str) -> list[float]:

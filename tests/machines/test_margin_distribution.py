@@ -770,3 +770,35 @@ def test_short_rounds_that_find_nothing_better_give_way_to_descending_ones(monke
     steps = rival_rounds.short_rounds(problem, settings, ascent, seen, ledger, descent)
     assert steps is not ascent and not descent.settled(ledger)
     assert descent.value <= start and steps.look().stated == pytest.approx(descent.value, rel=1e-9)
+
+
+# -- several starts ------------------------------------------------------------------------------------------------------
+
+
+def test_more_starts_are_never_worse():
+    X, y = load_iris(return_X_y=True)
+    one, more = (MarginDistributionSVC(C=1.0, n_starts=n, random_state=0).fit(scale(X), y) for n in (1, 6))
+    assert more.objective_ < one.objective_ and more.certificate_.status == "stationary"
+    assert more.certificate_.seconds > one.certificate_.seconds
+    again = MarginDistributionSVC(C=1.0, n_starts=6, random_state=0).fit(scale(X), y)
+    np.testing.assert_array_equal(more.class_vectors_, again.class_vectors_)
+
+
+def test_two_classes_have_one_start():
+    X, y = load_iris(return_X_y=True)
+    X, y = scale(X)[y > 0], y[y > 0]
+    one, more = (MarginDistributionSVC(n_starts=n, random_state=0).fit(X, y) for n in (1, 5))
+    np.testing.assert_array_equal(one.class_vectors_, more.class_vectors_)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True])
+def test_starts_are_counted(value):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=f"n_starts={value!r}"):
+        MarginDistributionSVC(n_starts=value).fit(X, y)
+
+
+def test_the_papers_iteration_has_one_start():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="n_starts=2 has no effect"):
+        MarginDistributionSVC(n_starts=2, relaxation="paper", fit_intercept=False).fit(X, y)

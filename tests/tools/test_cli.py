@@ -586,7 +586,34 @@ def test_inspect_prints_the_machines_own_page(work, capsys, monkeypatch):
     assert "a page ((150, 4), True, 'setosa')" in capsys.readouterr().out.replace("np.True_", "True").replace(
         "np.str_('setosa')", "'setosa'"
     )
-    assert main(["inspect", "m.pm", "iris.csv", "--json"]) == 2
+
+
+def test_inspect_gives_margins_and_bounds_as_json(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "--machine", "M3SVC", "--param", "loss=logistic")
+    capsys.readouterr()
+    run("inspect", "m.pm", "iris.csv", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [bound["kind"] for bound in found["bounds"]] == ["lp", "lp_sharp", "mcodm", "angular"]
+    for bound in found["bounds"]:
+        assert bound["value"] == pytest.approx(sum(bound["terms"].values())) and bound["holds"]
+    assert found["norm_bound"]["largest"] <= found["norm_bound"]["bound"]
+    assert found["margins"]["n_rows"] == 150 and np.shape(found["logistic_margins"]) == (3, 3)
+    run("inspect", "m.pm", "iris.csv")
+    page = capsys.readouterr().out
+    assert "Theorem 6" in page and "Eq. 29" in page
+
+
+def test_inspect_tells_what_the_fit_has_chosen(work, capsys):
+    run("train", "iris.csv", "-o", "m.pm", "--machine", "LpNormSVC", "--param", "p=auto")
+    run("train", "iris.csv", "-o", "fixed.pm", "--machine", "LpNormSVC", "--param", "p=1.2")
+    capsys.readouterr()
+    run("inspect", "m.pm", "--json")
+    chosen = json.loads(capsys.readouterr().out)["chosen"]
+    assert chosen["p"] in chosen["p_candidates"] and len(chosen["p_scores"]) == len(chosen["p_candidates"])
+    run("inspect", "m.pm")
+    assert f"chosen p             {chosen['p']:.4g}" in capsys.readouterr().out
+    run("inspect", "fixed.pm", "--json")
+    assert "chosen" not in json.loads(capsys.readouterr().out)
 
 
 def test_convert_tells_the_codes_of_labels(work, capsys):

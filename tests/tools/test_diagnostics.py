@@ -1,6 +1,7 @@
 """Margins, pairs of classes and bounds against direct formulas, and kernels against linear machines in the exact map."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from polymargin import CrammerSingerSVC, WestonWatkinsSVC
+from polymargin import M3SVC, CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.diagnostics import (
     angles,
     confusable_pairs,
     generalization_bound,
+    logistic_margins,
     margin_summary,
     margins,
     pairwise_margins,
@@ -476,3 +478,57 @@ def test_theorem_6_of_m3svm(p, overlapping):
     found = pairwise_norm_bound(est, X, p)
     assert found.largest == pytest.approx(largest) and found.largest <= found.bound
     assert found.bound == pytest.approx(radius * norm([np.linalg.norm(V[k] - V[m]) for k, m in pairs]))
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_sampled_bound_is_theorem_5(overlapping, p):
+    """The dual norm of random sums, drawn by other numbers; below Corollary 8, and the same for a kernel that is linear."""
+    X, y = overlapping
+    est = CrammerSingerSVC(fit_intercept=False).fit(X, y)
+    bound = generalization_bound(est, X, y, kind="lp_sampled", p=p)
+    draw, exponent = np.random.default_rng(7), f.conjugate_exponent(p)
+    sums = (X.T @ draw.standard_normal((400, len(X), 4))).transpose(0, 2, 1)
+    norms = np.linalg.norm(np.linalg.norm(sums, axis=2), ord=exponent, axis=1)
+    expected = 2 * np.sqrt(2 * np.pi) * bound.constants["norm"] * norms.mean() / len(X)
+    assert bound.terms["complexity"] == pytest.approx(expected, rel=0.15)
+    assert bound.value < generalization_bound(est, X, y, kind="lp_sharp", p=p).value and bound.holds
+    kernel = CrammerSingerSVC(kernel="precomputed", fit_intercept=False).fit(X @ X.T, y)
+    other = generalization_bound(kernel, X @ X.T, y, kind="lp_sampled", p=p)
+    assert other.constants["class_factor"] == pytest.approx(bound.constants["class_factor"], rel=1e-9)
+
+
+def test_class_factors_side_by_side():
+    """Few classes: each for itself is not worse. Many: only p near 1 keeps the factor small."""
+    few, many = f.lp_class_factors(1.1, 10), f.lp_class_factors(1.1, 1000)
+    assert few["Remark 6"] == 40 and many["Remark 6"] == 4000
+    assert many["Corollary 8, before its last step"] < many["Corollary 8"] < many["Remark 6"]
+
+
+def test_a_bound_is_a_dictionary_for_json(overlapping):
+    X, y = overlapping
+    for kind in (*KINDS, "lp_sampled"):
+        bound = generalization_bound(CrammerSingerSVC().fit(X, y), X, y, kind=kind, **({"p": 1.0} if "lp" in kind else {}))
+        found = json.loads(json.dumps(bound.as_dict(), allow_nan=False))
+        assert found["value"] == bound.value and found["terms"] == bound.terms and found["vacuous"] is bound.vacuous
+        assert [item["status"] for item in found["assumptions"]] == [item.status for item in bound.assumptions]
+
+
+def test_logistic_margins_are_where_the_loss_reaches_the_level(overlapping):
+    X, y = overlapping
+    est = M3SVC(loss="logistic").fit(X, y)
+    widths, S = logistic_margins(est, X, y), est.decision_function(X)
+    V = est.class_vectors_
+    rows = np.isin(y, est.classes_[[0, 2]])
+    t = np.where(y[rows] == est.classes_[0], 1.0, -1.0)
+    gaps = S[rows, 0] - S[rows, 2]
+    b = np.linspace(-60, 60, 240_001)
+    losses = np.array([np.logaddexp(0.0, -t * (gaps + one)).mean() for one in b[::40]])
+    inside = b[::40][losses <= np.log(2.0)]
+    expected = (inside.max() - inside.min()) / np.linalg.norm(V[0] - V[2])
+    assert widths[0, 2] == pytest.approx(expected, abs=0.06 / np.linalg.norm(V[0] - V[2]))
+    np.testing.assert_array_equal(widths, widths.T)
+    assert np.isinf(widths.diagonal()).all() and (logistic_margins(est, X, y, level=0.3) <= widths).all()
+    assert np.isinf(logistic_margins(est, X[y != est.classes_[1]], y[y != est.classes_[1]])[1]).all()
+    assert (logistic_margins(est, X, y, level=1e-9)[np.triu_indices(4, 1)] == 0.0).all()
+    with pytest.raises(ValueError, match="level=-1"):
+        logistic_margins(est, X, y, level=-1)

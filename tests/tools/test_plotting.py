@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss, recall_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
-from polymargin import CrammerSingerSVC, PathCV, RejectOption, WestonWatkinsSVC, regularization_path
+from polymargin import CrammerSingerSVC, OneVsNoneSVC, PathCV, RejectOption, WestonWatkinsSVC, regularization_path
 from polymargin.diagnostics import angles, margins, pairwise_margins
 from polymargin.metrics import expected_calibration_error
 from polymargin.problems.certificate import Certificate, Record
@@ -75,6 +75,61 @@ def test_margin_distribution_of_several_machines(machines, iris):
     assert line.get_ydata()[-1] == 1.0 and len({line.get_linestyle() for line in display.lines_}) == 3
     assert "margin" in display.ax_.get_xlabel() and "share" in display.ax_.get_ylabel()
     assert not list(overlaps(display))
+
+
+def test_decision_regions_are_those_of_predict(iris):
+    X, y = iris[0][:, 2:], iris[1]
+    machine = CrammerSingerSVC(C=10.0, tol=1e-8).fit(X, y)
+    display = plotting.DecisionRegionsDisplay.from_estimator(machine, X, y, resolution=40)
+    points = np.column_stack([part.ravel() for part in np.meshgrid(display.x, display.y)])
+    np.testing.assert_array_equal(machine.classes_[display.regions.ravel()], machine.predict(points))
+    S = machine.decision_function(points)
+    leads = np.column_stack([S[:, k] - np.delete(S, k, axis=1).max(axis=1) for k in range(3)])
+    np.testing.assert_allclose(display.values.reshape(3, -1).T, leads, atol=1e-12)
+    np.testing.assert_array_equal(display.support, machine.support_)
+    assert len(display.lines_) == len(display.points_) == 3 and display.lines == "margin"
+    np.testing.assert_array_equal(display.support_.get_offsets(), X[machine.support_])
+    assert not list(overlaps(display))
+
+
+def test_decision_regions_of_one_versus_none_have_lines_of_scores(iris):
+    X, y = iris[0][:, 2:], iris[1]
+    machine = OneVsNoneSVC().fit(X, y)
+    display = plotting.DecisionRegionsDisplay.from_estimator(machine, X, y, resolution=10)
+    points = np.column_stack([part.ravel() for part in np.meshgrid(display.x, display.y)])
+    assert display.lines == "score"
+    np.testing.assert_allclose(display.values.reshape(3, -1).T, machine.decision_function(points))
+    plain = plotting.DecisionRegionsDisplay.from_estimator(LogisticRegression().fit(X, y), X, y, resolution=10)
+    assert plain.support_ is None and plain.lines == "margin"
+
+
+def test_decision_regions_of_two_classes_have_the_scores_of_each(iris):
+    X, y = iris[0][50:, 2:], iris[1][50:]
+    machine = OneVsNoneSVC(kernel="rbf").fit(X, y)
+    display = plotting.DecisionRegionsDisplay.from_estimator(machine, X, y, resolution=10)
+    points = np.column_stack([part.ravel() for part in np.meshgrid(display.x, display.y)])
+    first, second = display.values.reshape(2, -1)
+    np.testing.assert_allclose(second - first, machine.decision_function(points), atol=1e-12)
+    np.testing.assert_array_equal(machine.classes_[display.regions.ravel()], machine.predict(points))
+    own = machine._scores(X, machine.dual_coef_, machine.class_offsets_)
+    assert abs(own[np.arange(len(y)), (y == machine.classes_[1]).astype(int)].min() - 1.0) < 0.5  # members reach about 1
+
+
+def test_the_planes_of_one_versus_none_are_drawn(tmp_path, monkeypatch, capsys):
+    script = Path(__file__).resolve().parents[2] / "examples" / "one_vs_none_planes.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "planes.png")])
+    runpy.run_path(str(script), run_name="__main__")
+    assert (tmp_path / "planes.png").exists() and capsys.readouterr().out.count("support rows") == 3
+
+
+@pytest.mark.parametrize(
+    "change, says", [({"lines": "both"}, "lines='both'"), ({"resolution": 1}, "resolution=1"), ({}, "two columns")]
+)
+def test_decision_regions_say_what_they_need(iris, change, says):
+    X, y = iris
+    part = X[:, :2] if change else X
+    with pytest.raises(ValueError, match=says):
+        plotting.DecisionRegionsDisplay.from_estimator(CrammerSingerSVC().fit(part, y), part, y, **change)
 
 
 def test_margin_histogram_shares_add_up_to_one_on_given_axes(machines, iris):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+from numbers import Real
 from typing import Any
 
 from polymargin.cli.shared.data import DATA_HELP, add_table_arguments, read_table_like
 from polymargin.cli.shared.models import open_model
 from polymargin.cli.shared.output import print_json, printable
 
+_CHOSEN = ("p", "p_candidates", "p_scores", "threshold", "threshold_score")  # by a fit, where no number was given
 HELP = "tell what is in a model file; with its training data, margins and bounds too"
 
 
@@ -25,13 +27,12 @@ def run(args: argparse.Namespace) -> int:
     from polymargin.cli.shared.parser import UsageError
 
     opened = open_model(args.model)
-    if args.data is not None and (args.json or not hasattr(opened.machine, "explain")):
-        raise UsageError(
-            "margins and bounds are printed as text by machines that explain themselves: leave DATA or --json out"
-        )
+    if args.data is not None and not hasattr(opened.machine, "explain"):
+        raise UsageError(f"{type(opened.machine).__name__} has neither margins nor bounds to tell: leave DATA out")
     found = summary(opened)
     if args.json:
-        print_json(found)
+        rows = _training_rows(args, opened)
+        print_json(found | (on_rows(opened.machine, *rows) if rows else {}))
         return 0
     print(printable(as_text(found)))
     if hasattr(opened.machine, "explain"):
@@ -54,6 +55,23 @@ def _training_rows(args: argparse.Namespace, opened: Any) -> tuple[Any, ...]:
     return opened.prepared(table), table.y
 
 
+def on_rows(machine: Any, X: Any, y: Any) -> dict[str, Any]:
+    """Margins of the training rows and, for one class a row, what is known about new ones: as `explain` prints it."""
+    import numpy as np
+
+    from polymargin import diagnostics
+    from polymargin.diagnostics.explain import BOUNDS, has_logistic_margins
+
+    margins = diagnostics.margin_summary(machine, X, y)
+    found: dict[str, Any] = {"margins": vars(margins.overall)}
+    if np.ndim(y) == 1:
+        found["bounds"] = [diagnostics.generalization_bound(machine, X, y, kind=kind).as_dict() for kind in BOUNDS]
+        found["norm_bound"] = diagnostics.pairwise_norm_bound(machine, X)._asdict()
+        if has_logistic_margins(machine):
+            found["logistic_margins"] = diagnostics.logistic_margins(machine, X, y)
+    return found
+
+
 def summary(opened: Any) -> dict[str, Any]:
     """Machine, parameters, certificate, classes and shapes."""
     machine, layout = opened.machine, opened.layout
@@ -71,6 +89,10 @@ def summary(opened: Any) -> dict[str, Any]:
     if hasattr(machine, "temperature_"):
         found["probabilities"] = {name: getattr(machine, f"{name}_") for name in ("temperature", "class_biases", "lapse")}
         found["probabilities"]["mixes_classes"] = machine.class_mixing_ is not None
+    fitted = {name: vars(machine)[f"{name}_"] for name in _CHOSEN if f"{name}_" in vars(machine)}
+    chosen = {name: value for name, value in fitted.items() if not isinstance(getattr(machine, name, None), Real)}
+    if chosen:
+        found["chosen"] = chosen
     end = getattr(machine, "certificate_", None)
     if end is not None:
         found["certificate"] = {name: value for name, value in vars(end).items() if name != "history"}
@@ -99,6 +121,7 @@ def as_text(found: dict[str, Any]) -> str:
         ),
         ("text features", _few(found["text_features"])),
         ("target", _few(found["targets"])),
+        *((f"chosen {name.replace('_', ' ')}", _number(value)) for name, value in found.get("chosen", {}).items()),
     ]
     end = found.get("certificate")
     if end:
@@ -113,6 +136,11 @@ def as_text(found: dict[str, Any]) -> str:
     rows += [(name, " x ".join(map(str, shape))) for name, shape in found["arrays"].items()]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows if value not in ("", None))
+
+
+def _number(value: Any) -> str:
+    many = value.ravel().tolist() if hasattr(value, "ravel") else [value]
+    return _few([f"{one:.4g}" for one in many])
 
 
 def _few(values: Any, most: int = 8) -> str:

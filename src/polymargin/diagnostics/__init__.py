@@ -5,6 +5,7 @@ class (`LogisticRegression`, `LinearSVC`, ...), alone, at the end of a `Pipeline
 """
 
 from polymargin.diagnostics.bounds import Assumption, Bound, generalization_bound
+from polymargin.diagnostics.logistic import logistic_margins
 from polymargin.diagnostics.margins import MarginStats, MarginSummary, margin_summary, margins
 from polymargin.diagnostics.pairs import (
     ConfusablePair,
@@ -28,6 +29,7 @@ __all__ = [
     "angles",
     "confusable_pairs",
     "generalization_bound",
+    "logistic_margins",
     "margin_summary",
     "margins",
     "pairwise_margins",

@@ -17,14 +17,18 @@ from polymargin.diagnostics import (
     angles,
     confusable_pairs,
     generalization_bound,
+    logistic_margins,
     margin_summary,
     pairwise_margins,
+    pairwise_norm_bound,
     spectrum,
 )
+from polymargin.diagnostics.pairs import NormBound
 from polymargin.diagnostics.view import View, view_of
 
 _PAIRS = 5  # closest pairs, and worst classes, that are shown
-_KINDS = ("lp", "lp_sharp", "mcodm", "angular")
+BOUNDS = ("lp", "lp_sharp", "mcodm", "angular")  # "lp_sampled" takes too long on many rows
+_LOGISTIC = ("logistic", "softmax")  # losses that have a margin of their own
 
 
 @dataclass(frozen=True)
@@ -186,17 +190,31 @@ def _margins(view: View, X: Any, y: Any) -> Section:
 def _bounds(view: View, X: Any, y: Any) -> Section:
     head = ("kind", "bound", "empirical", "complexity", "confidence", "")
     rows = []
-    for kind in _KINDS:
+    for kind in BOUNDS:
         bound = generalization_bound(view, X, y, kind=kind)
         terms = bound.terms
         parts = (terms.get("empirical"), terms["complexity"] + terms.get("offset", 0.0), terms["confidence"])
         numbers = ("-" if part is None else f"{part:.3g}" for part in parts)
         rows.append((kind, f"{bound.value:.3g}", *numbers, "vacuous" if bound.vacuous else ""))
-    said = (
+    said = [
         "of the error rate on new rows ('angular': of the excess risk)",
         "with probability 0.95, if these are the training rows",
-    )
-    return Section("Generalisation bounds", said, (head, *rows))
+        f"no bound of an error: {_norms(pairwise_norm_bound(view, X))}",
+    ]
+    if has_logistic_margins(view.estimator):
+        widths = logistic_margins(view, X, y)
+        between = widths[np.triu_indices(len(widths), 1)]
+        said.append(f"logistic margin between two classes (M3SVM, Eq. 29): {between.min():.4g} to {between.max():.4g}")
+    return Section("Generalisation bounds", tuple(said), (head, *rows))
+
+
+def _norms(found: NormBound) -> str:
+    return f"scores differ by {found.largest:.4g} <= {found.bound:.4g} (M3SVM, Theorem 6, p = {found.p:g})"
+
+
+def has_logistic_margins(est: Any) -> bool:
+    """Whether its loss is logistic: then the hinge's margin is not its own."""
+    return getattr(est, "loss", None) in _LOGISTIC
 
 
 def _span(values: Any) -> str:

@@ -76,6 +76,27 @@ def lp_sharp_class_factor(p: float, n_classes: int) -> float:
     return float(min(ends + inside))
 
 
+def lp_sampled_bound(
+    empirical: float, n_rows: int, norm: float, complexity: float, margin: float, delta: float
+) -> Terms:
+    """Theorem 5 of Lei et al.: ``2 sqrt(2 pi) L / n`` times Lambda times a mean dual norm, which `complexity` is."""
+    found = 2.0 * np.sqrt(2.0 * np.pi) * norm * complexity / (margin * n_rows)
+    return {"empirical": empirical, "complexity": float(found), "confidence": confidence(n_rows, delta)}
+
+
+def lp_class_factors(p: float, n_classes: int) -> Terms:
+    """What multiplies ``Lambda sqrt(trace) / (margin n)`` in each of the paper's bounds, from the oldest to the sharpest.
+
+    Remark 6 has 4 c, whatever p is: each class for itself. Corollary 8 is as printed; "before its last step" has exact
+    Gaussian moments. Theorem 5 itself depends on the rows: `generalization_bound` with ``kind="lp_sampled"`` estimates it.
+    """
+    return {
+        "Remark 6": 4.0 * n_classes,
+        "Corollary 8": 2.0 * lp_class_factor(p, n_classes),
+        "Corollary 8, before its last step": lp_sharp_class_factor(p, n_classes),
+    }
+
+
 def lp_sharp_bound(
     empirical: float, n_rows: int, n_classes: int, p: float, norm: float, trace: float, margin: float, delta: float
 ) -> Terms:

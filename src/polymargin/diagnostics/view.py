@@ -78,6 +78,21 @@ class View:
             rows = self._training_kernel(rows, "X")
         return self._kernel_map().diagonal(_as_matrix(rows))
 
+    def squared_lengths_of_sums(self, rows: Any, G: Array) -> Array:
+        """``|sum_i G_ij phi(x_i)|^2`` for each column j; a kernel is computed a block of rows at a time."""
+        if not self.is_kernel:
+            sums = np.asarray(_as_matrix(rows).T @ G)
+            return np.asarray(np.einsum("ij,ij->j", sums, sums))
+        if self.is_precomputed:
+            K = self._training_kernel(rows, "X")
+            return np.asarray(np.einsum("ij,ij->j", G, np.asarray(K @ G)))
+        mapping, matrix = self._kernel_map(), _as_matrix(rows)
+        found, step = np.zeros(G.shape[1]), max(1, _BLOCK_ENTRIES // matrix.shape[0])
+        for start in range(0, matrix.shape[0], step):
+            part = slice(start, start + step)
+            found += np.einsum("ij,ij->j", G[part], mapping.kernel_rows(matrix[part], matrix) @ G)
+        return found
+
     # ---- classes ---------------------------------------------------------------------------------------------------
 
     @property

@@ -8,11 +8,13 @@ from polymargin.plotting.distributions import ClassAccuracyDisplay, MarginDistri
 from polymargin.plotting.heatmaps import AngleDisplay, PairwiseMarginDisplay
 from polymargin.plotting.labels import LabelErrorsDisplay, LabelScoresDisplay
 from polymargin.plotting.probabilities import ReliabilityDisplay, RiskCoverageDisplay
+from polymargin.plotting.regions import DecisionRegionsDisplay
 
 __all__ = [
     "AngleDisplay",
     "ClassAccuracyDisplay",
     "ConvergenceDisplay",
+    "DecisionRegionsDisplay",
     "LabelErrorsDisplay",
     "LabelScoresDisplay",
     "MarginDistributionDisplay",

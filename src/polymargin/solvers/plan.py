@@ -37,7 +37,7 @@ _FEWEST_LABEL_EPOCHS = 100
 def solve(problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
     """Solves `problem` to ``ledger.tol``, or until a descent is stationary.
 
-    `settings` are max_iter, seed, n_threads and start; `relaxation` of a margin band, `n_starts` of angles.
+    `settings` are max_iter, seed, n_threads and start; `relaxation` and `n_starts` of a margin band, `n_starts` of angles.
     """
     if problem.loss.margin_band is not None:
         ledger.stage("convex rounds", "the loss is convex for given rivals")

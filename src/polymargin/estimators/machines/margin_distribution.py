@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from polymargin import validation
 from polymargin.estimators.base import Common, MarginClassifier, Warm
 from polymargin.estimators.parts.docs import documented
 from polymargin.features.shift import towards_zero
@@ -53,6 +54,9 @@ class MarginDistributionSVC(MarginClassifier):
         concave-convex procedure; the best machine of all rounds is kept, shortened should W = 0 be better. "paper" is
         the paper's Algorithm 1, which freezes that rival's score instead. It starts at W = 0, often raises the objective,
         and has no free intercept (``fit_intercept=False``). The machine of the last round is kept, as in the paper.
+    n_starts : int, default=1
+        Starts beyond the first are machines of the same rows with random weights; the lowest end is kept. `max_iter` holds
+        for each. Without effect on two classes, which have one minimum; ``relaxation="paper"`` starts at W = 0 only.
 
     Attributes
     ----------
@@ -106,12 +110,14 @@ class MarginDistributionSVC(MarginClassifier):
         theta: float = 0.2,
         mu: float = 0.5,
         relaxation: str = "cccp",
+        n_starts: int = 1,
         **common: Unpack[Common],
     ):
         super().__init__(C, **common)
         self.theta = theta
         self.mu = mu
         self.relaxation = relaxation
+        self.n_starts = n_starts
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -134,6 +140,13 @@ class MarginDistributionSVC(MarginClassifier):
                 "relaxation='cccp'."
             )
 
+        validation.whole("n_starts", self.n_starts, 1, "machines to start from; 5 finds lower minima now and then")
+        if self.relaxation == "paper" and self.n_starts > 1:
+            raise ValueError(
+                f"n_starts={self.n_starts!r} has no effect on relaxation='paper', which starts at W = 0: leave it at 1, or "
+                "use relaxation='cccp'."
+            )
+
     def _loss(self) -> ScoreLoss:
         return MarginDistributionLoss(float(self.theta), float(self.mu))
 
@@ -141,7 +154,7 @@ class MarginDistributionSVC(MarginClassifier):
         return SquaredNorm()
 
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
-        return solve(problem, ledger, relaxation=self.relaxation, **settings)
+        return solve(problem, ledger, relaxation=self.relaxation, n_starts=self.n_starts, **settings)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
         certificate = solution.certificate

@@ -30,6 +30,7 @@ from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.margin_step import Ascent, Settings, solve_step
 from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.models.descent import descend
+from polymargin.solvers.models.rivals.restarts import best_of
 from polymargin.solvers.models.rivals.rounds import (
     INNER,
     START,
@@ -56,8 +57,11 @@ def concave_convex(
     n_threads: int = 1,
     start: Start | None = None,
     relaxation: str = "cccp",
+    n_starts: int = 1,
 ) -> Solution:
     """Descends from `start`, or from the better of two convex machines, until a round can gain no more than ``ledger.tol``.
+
+    With `n_starts` above 1 also from others (`restarts.py`), each with `max_iter` of its own; two classes have one minimum.
 
     For "cccp" the machine is the best one seen, shortened if W = 0 is better, and the certificate holds its F and the bound
     D_t of the last convex function Q_t. For "paper" it is the last one, and the bound is that of F without its upper part,
@@ -67,7 +71,14 @@ def concave_convex(
     settings = Settings(max_iter * problem.n_rows, seed, n_threads)
     if relaxation == "paper":
         return paper_rounds(problem, Ascent(problem, settings, start, frozen=True), ledger, max_iter)
-    return _descend(problem, settings, ledger, max_iter, start)
+    first = _descend(problem, settings, ledger, max_iter, start)
+    if n_starts == 1 or problem.n_classes == 2:
+        return first
+
+    def descend_from(other: Problem, noted: Ledger, begin: Start | None) -> Solution:
+        return _descend(other, settings, noted, max_iter, begin)
+
+    return best_of(problem, ledger, first, n_starts, seed, descend_from)
 
 
 def _descend(problem: Problem, settings: Settings, ledger: Ledger, max_iter: int, start: Start | None) -> Solution:
