@@ -239,6 +239,8 @@ def _of_margin_distribution(rng: Chooser, params: Recipe, data: Recipe) -> Recip
     }
     if _chance(rng, 0.15):
         own.update(relaxation="paper", fit_intercept=False)
+    elif _chance(rng, 0.1):
+        own["n_starts"] = 2
     return own
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_MANY_CLASSES = 200
+
 
 def native_rows(X: Any) -> native.Rows:
     """The rows as native loops read them, borrowed: column numbers in four bytes, starts of rows in eight."""
@@ -28,9 +30,12 @@ def native_rows(X: Any) -> native.Rows:
 def has_native_loss(problem: Problem, W: Any) -> bool:
     """Whether the core sums up the loss of class vectors W: on sparse rows, row by row, without blocks of scores.
 
-    With thousands of classes blocks of scores, and the products of sparse matrices, take longer than the fit.
+    With thousands of classes blocks of scores, and the products of sparse matrices, take longer than the fit. With few they
+    do not, and the sums are those that anybody makes of the arrays.
     """
     loss = problem.loss
+    if problem.n_classes < _MANY_CLASSES:
+        return False
     if loss.row_problem is None or loss.domain is None or not loss.domain.margins.relative or not loss.unit_targets:
         return False
     if not sparse.issparse(problem.X) or problem.X.shape[1] > np.iinfo(np.int32).max or W.dtype != np.float64:

@@ -71,9 +71,9 @@ def test_the_loss_of_a_machine_is_that_of_its_scores(build, loss, storage):
 
 @each_loss
 def test_the_objective_on_sparse_rows_is_native_and_the_same(loss):
-    X, y, cost = problem_data(4, n=50, d=12, c=40)
-    W, b = machine(12, 40)
-    problem = Problem(sparse.csr_array(X), y, cost, 40, loss, SquaredNorm(), True)
+    X, y, cost = problem_data(4, n=250, d=12, c=200)
+    W, b = machine(12, 200)
+    problem = Problem(sparse.csr_array(X), y, cost, 200, loss, SquaredNorm(), True)
     expected = Objective.loss_of_machine(problem, W, b)
     forms = [W, sparse.csr_array(W), sparse.csc_array(W), np.asfortranarray(W), sparse.csr_array(W).astype(np.float32)]
     assert [has_native_loss(problem, form) for form in forms] == [True, True, False, False, False]
@@ -96,4 +96,5 @@ def test_machines_that_do_not_fit_are_refused():
         native.machine_loss(*given, np.ascontiguousarray(W[:, :3]), b[:3])  # of fewer classes than y has
     with pytest.raises(ValueError, match="not absolute ones"):
         native.machine_loss("absolute_box", *given[1:], W, b, (1.0, 1.0))
-    assert not has_native_loss(Problem(X, y, cost, 4, CrammerSingerHinge(), SquaredNorm(), False), W)  # dense rows
+    for rows in (X, sparse.csr_array(X)):  # dense rows, or few classes
+        assert not has_native_loss(Problem(rows, y, cost, 4, CrammerSingerHinge(), SquaredNorm(), False), W)

@@ -62,8 +62,9 @@ double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double
     double sum = 0.0;
     for (Size i = 0; i < rows.n_rows(); ++i) {
         if ((i & 63) == 0) poll();
-        std::copy_n(b, scores.size(), scores.data());
+        std::fill(scores.begin(), scores.end(), 0.0);
         rows.for_each_entry(i, [&](Size j, double x) { vectors.add(j, x, scores.data()); });
+        for (Size k = 0; k < scores.size(); ++k) scores[k] += b[k];  // last: it may cancel what is large
         sum += loss(i, scores.data());
     }
     return sum;
