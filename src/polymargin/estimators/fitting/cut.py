@@ -291,31 +291,23 @@ def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, 
     """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say it pays.
 
     The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
-    each half of the rows when its cuts are those of the other half. What is mixed in the end are means over the whole and
-    the halves, which jump less from one sample of rows to another.
+    each half of the rows when its cuts are those of the other half.
     """
     if len(scores) < _FEWEST_ROWS:
         return best_cuts(scores, Y, weight, metric)
     rng, values, judged = np.random.default_rng(seed), np.zeros(len(_MIXTURES)), Judged(scores, Y, weight)
-    found = [_common_and_own(judged, metric)]
     for _ in range(max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))):
         half = rng.permutation(len(scores)) % 2 == 0
         halves = judged.part(half), judged.part(~half)
         for chosen_by, judged_by in (halves, halves[::-1]):
-            found.append(_common_and_own(chosen_by, metric))
-            values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in _mixtures(found[-1])]
-    return _mixtures(np.mean(found, axis=0))[int(values.argmax())]
+            mixed = _mixtures(chosen_by, metric)
+            values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in mixed]
+    return _mixtures(judged, metric)[int(values.argmax())]
 
 
-def _common_and_own(judged: Judged, metric: str) -> Array:
-    """The one cut of all, once for each label, and those of the labels: (2, c)."""
+def _mixtures(judged: Judged, metric: str) -> list[Array]:
     common = _common_cut(judged, metric, allow_empty=True)
     own = _own_cuts(judged, common, metric)
-    return np.array([np.full(len(own), common), own])
-
-
-def _mixtures(common_and_own: Array) -> list[Array]:
-    common, own = common_and_own
     return [part * own + (1.0 - part) * common for part in _MIXTURES]
 
 
