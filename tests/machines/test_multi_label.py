@@ -285,3 +285,14 @@ def test_rows_at_rest_wake_when_the_offset_moves(loss):
     machine = MultiLabelSVC(loss=loss).fit(X, np.column_stack([y, 1 - y]))
     assert machine.certificate_.status == "optimal"
     assert machine.n_iter_ < 300
+
+
+@pytest.mark.filterwarnings("ignore:MultiLabelSVC found a trivial solution")
+def test_what_zero_means_does_not_depend_on_weights():
+    """The only row with a -1 weighs nothing: zeros are unknown all the same, to `fit` and to `objective`."""
+    X, Y = np.random.default_rng(0).normal(size=(8, 3)), np.eye(8, 2, dtype=int)
+    Y[2:] = [[1, 0], [0, 1], [1, 1], [0, 1], [1, 0], [-1, 0]]
+    weight = np.append(np.ones(7), 0.0)
+    with pytest.warns(UserWarning, match="2 of 2 labels are the same for all rows"):
+        machine = MultiLabelSVC().fit(X, Y, weight)
+    assert machine.objective(X, Y, weight) == pytest.approx(machine.objective_, abs=1e-12)

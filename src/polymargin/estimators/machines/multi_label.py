@@ -186,20 +186,21 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             return self._read_classes(X, y, sample_weight)
         weight = validation.sample_weights(sample_weight, X.shape[0])
         table = validation.as_signed(y)
+        others = _meaning_of_zero(table)  # with the rows of weight 0: what y means does not depend on weights
         kept = None if weight.all() else weight > 0
         if kept is not None:
             table, weight = table[kept], weight[kept]
         if not (table.data > 0).any():
             raise ValueError(f"y has no 1: {type(self).__name__} needs a row of positive weight that has a label.")
-        labels, row_weight = self._weighted(table, weight)
+        labels, row_weight = self._weighted(table, weight, others)
         facts = {**self._facts_of_matrix(y), "constant_labels_": self._constants(labels, weight)}
         if not self._chooses_threshold:
             facts["threshold_"] = 0.0 if self.threshold is None else float(self.threshold)
         return Targets(np.arange(table.shape[1]), labels, weight, row_weight, kept, facts)  # type: ignore[arg-type]
 
-    def _weighted(self, table: sparse.csr_array, weight: Array) -> tuple[LabelTable, Array]:
+    def _weighted(self, table: sparse.csr_array, weight: Array, others: int) -> tuple[LabelTable, Array]:
         """The table with the weights of the labels, and the weights of the rows."""
-        c, others = table.shape[1], 0 if (table.data < 0).any() else -1
+        c = table.shape[1]
         rows, members = label_targets.members(table)
         per_label = validation.class_weights(self.class_weight, np.arange(c), members, weight[rows])
         if not self._ranks:
@@ -238,7 +239,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         weight = validation.sample_weights(sample_weight, X.shape[0])
         table = self._table_like_fit(y)
         if self._label_type is not None:
-            labels, weight = self._weighted(table, weight)
+            labels, weight = self._weighted(table, weight, _meaning_of_zero(table))
         else:
             labels = label_table(table, np.ones(len(self.classes_)), others=-1, single=True)
             indices = np.searchsorted(self.classes_, y)
@@ -313,3 +314,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _label_cut(self) -> Any:
         """The score from which a row has a label; None if the highest score wins."""
         return None if self._label_type is None else self.threshold_
+
+
+def _meaning_of_zero(table: sparse.csr_array) -> int:
+    """0, unknown, beside a -1; otherwise -1, not to have the label."""
+    return 0 if (table.data < 0).any() else -1
