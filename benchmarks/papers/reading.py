@@ -18,6 +18,7 @@ from .records import DIRECTORY, Record, Store
 LOWER_IS_BETTER = ("hamming",)
 LEVEL = 0.05
 PAPER_RUNS = 10  # what the papers average over
+FEW_SPLITS = 5  # means of fewer are called a first look
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,16 @@ def standing(results: Results, table: Table, machine: str, metric: str = "", lea
     """On how many data sets a machine has the highest mean, here and in the paper."""
     here, of, there, printed = wins(results, table, machine, metric, leave_out)
     paper = f" (in the paper: on {there} of these {printed})" if printed else ""
-    return f"the highest mean on {here} of {of} data sets{paper}"
+    return f"the highest mean on {here} of {of} data sets{few_splits(results, table, machine)}{paper}"
+
+
+def few_splits(results: Results, table: Table, machine: str) -> str:
+    """A word of caution where a data set has so few splits that a mean says little."""
+    cells = [results.cell(table, case, machine) for case in results.cases(table)]
+    counts = [len(cell.values) for cell in cells if cell]
+    if not counts or min(counts) >= FEW_SPLITS:
+        return ""
+    return f", a first look at {min(counts)} splits{'' if max(counts) == min(counts) else ' or more'}"
 
 
 def against(results: Results, table: Table, machine: str, rivals: Sequence[str], metric: str = "") -> str:
