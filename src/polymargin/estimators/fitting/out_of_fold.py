@@ -8,7 +8,8 @@ Kernel machines share the map of the whole fit.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,11 @@ class FoldFits:
             machine=whole._replace(W=W, b=b, primal=primal), certificate=certificate, inner_b=self.solution.start_b
         )
 
+    def _part(self, kept: NDArray[np.bool_]) -> Any:
+        """Some rows, with a penalty of their own: solvers settle the scale of angles on it."""
+        part = self.problem.part(kept)
+        return part if self.problem.is_convex else replace(part, penalty=deepcopy(part.penalty))
+
     def _add(self, W: Any, b: Array) -> None:
         self._n_added += 1
         self._sum = (W, b) if self._sum is None else (self._sum[0] + W, self._sum[1] + b)
@@ -85,7 +91,7 @@ class FoldFits:
         """Scores of these rows by a machine of the others, and whether its fit was interrupted."""
         start = None
         if self.leftover is not None:
-            part = self.problem.part(~left_out)
+            part = self._part(~left_out)
             start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
         try:
             return self._scores_from(start, left_out)
@@ -95,7 +101,7 @@ class FoldFits:
             return self._scores_from(None, left_out)
 
     def _scores_from(self, start: Any, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
-        part = self.problem.part(~left_out)
+        part = self._part(~left_out)
         ledger = Ledger(self._gap, rounding=part.rounding_at)
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}
