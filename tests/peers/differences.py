@@ -59,6 +59,7 @@ DIFFERENCES = {
     },
     "test_sklearn_sparse": {
         "test_sparse_realdata": _DUALS,
+        "test_svc[poly-X_train2-y_train2-X_test2]": _DUALS,
         "test_svc[poly-X_train3-y_train3-X_test3]": _DUALS,
         "test_svc[sigmoid-X_train2-y_train2-X_test2]": _DUALS,
         "test_sparse_liblinear_intercept_handling": _INTERCEPT,
