@@ -18,8 +18,8 @@ def logistic_margins(est: Any, X: Any, y: Any, *, level: float = NOTHING_KNOWN) 
     """``(b_max - b_min) / |w_k - w_l|`` for each pair of classes, Eq. 29 of M3SVM.
 
     The border between two classes may be moved from b_min to b_max before the mean of ``log(1 + exp(-t (s_k - s_l + b)))``
-    over the rows of both, t = 1 for class k and -1 for class l, exceeds `level`. The hinge has a margin of fixed score, 2 /
-    |w_k - w_l|; a logistic loss has none, and this stands in for it.
+    over the rows of both, t = 1 for class k and -1 for class l, exceeds `level`. The hinge has a margin of fixed score,
+    ``2 / |w_k - w_l|``; a logistic loss has none, and this stands in for it.
 
     Parameters
     ----------
