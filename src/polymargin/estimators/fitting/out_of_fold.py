@@ -32,7 +32,7 @@ SMALL = 1800  # rows up to which all folds are worked on, and finely
 ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
 FINER = 1e-2  # relative gap of machines of fewer rows
 VERY_FEW = 300  # rows of which each counts, and whose machines take milliseconds:
-FINEST = 1e-8  # what their probabilities have in common does not depend on the order of additions
+FINEST = 1e-8  # their gap, so that probabilities do not depend on the order in which sums are formed
 SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
 FEWEST = 50  # and so many in any case
 
