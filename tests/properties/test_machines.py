@@ -38,7 +38,7 @@ class Drawn:
         return self._data.draw(st.sampled_from(list(choices)))
 
 
-@pytest.mark.pool(0.6)
+@pytest.mark.pool(0.5)
 @pytest.mark.parametrize("machine", MACHINES)
 @given(data=st.data())
 def test_promises_hold(machine, data):
