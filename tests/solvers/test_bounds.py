@@ -171,3 +171,20 @@ def test_rows_that_hardly_meet_are_coupled_less() -> None:
         assert least - 1e-12 <= coupling / square <= most + 1e-12
         assert centre_and_coupling(sparse.csr_matrix(X))[1] == pytest.approx(coupling)
     assert centre_and_coupling(np.ones((1, 3)))[1] == 0.0
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e-9, 1e-30, 1e30])
+def test_the_best_multiples_of_parts_of_any_size(ratio: float) -> None:
+    rng, scale = np.random.default_rng(6), np.array([1.0, ratio])
+    corners = [(s, t) for s in np.linspace(0.0, 1.0, 41) for t in np.linspace(0.0, 1.0, 41)]
+    for _ in range(50):
+        A = rng.normal(size=(2, int(rng.integers(1, 3))))  # of rank 1 too
+        H, linear = (A @ A.T) * np.outer(scale, scale), rng.normal(size=2) * scale
+
+        def value(x: tuple[float, float], H=H, linear=linear) -> float:
+            return float(linear @ x - 0.5 * np.dot(x, H @ x))
+
+        found = bounds._largest_in_square(linear, H)
+        assert 0.0 <= min(found) and max(found) <= 1.0
+        size = np.abs(linear).sum() + np.abs(H).sum()
+        assert value(found) >= max(map(value, corners)) - 1e-12 * size

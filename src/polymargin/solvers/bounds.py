@@ -385,11 +385,13 @@ def _largest_in_square(linear: Array, H: Array) -> tuple[float, float]:
         return float(np.clip(slope / H[k, k], 0.0, 1.0)) if H[k, k] > 0.0 else float(slope > 0.0)
 
     edges = [(best(0, t), t) for t in (0.0, 1.0)] + [(t, best(1, t)) for t in (0.0, 1.0)]
-    determinant = H[0, 0] * H[1, 1] - H[0, 1] ** 2
-    if determinant > _EPS * H[0, 0] * H[1, 1]:
-        inside = np.linalg.solve(H, linear)
-        if (inside >= 0.0).all() and (inside <= 1.0).all():
-            edges.append((float(inside[0]), float(inside[1])))
+    if (H.diagonal() > 0.0).all():
+        across, alone = H[0, 1] / H.diagonal(), linear / H.diagonal()  # the two may be of sizes that no matrix has room for
+        apart = 1.0 - across[0] * across[1]
+        if apart > _EPS:
+            inside = (alone - across * alone[::-1]) / apart
+            if (inside >= 0.0).all() and (inside <= 1.0).all():
+                edges.append((float(inside[0]), float(inside[1])))
     return max(edges, key=value)
 
 
