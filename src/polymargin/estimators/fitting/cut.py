@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.model_selection import KFold
 
+from polymargin._core import native
+
 Array = NDArray[np.float64]
 
 FOLDS = 5
@@ -194,8 +196,8 @@ class _Ranked:
     def __init__(self, judged: Judged):
         self.order = judged.by_label
         self.scores = np.take_along_axis(judged.scores.T, self.order, axis=1)
-        self._ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
-        self._ends[:, :-1] = self.scores[:, :-1] > self.scores[:, 1:]
+        self.ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
+        self.ends[:, :-1] = self.scores[:, :-1] > self.scores[:, 1:]
         self.hits = self._above(judged.member, judged.weight)
         self.chosen = self._above(judged.known, judged.weight)
 
@@ -205,26 +207,24 @@ class _Ranked:
     def places(self, values: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Of each label the last of the scores to reach, by the highest of these values, (c, n); and whether it is worth it,
         as reaching none is worth 0."""
-        values = np.where(self._ends, values, -np.inf)
+        values = np.where(self.ends, values, -np.inf)
         last = values.argmax(axis=1)
         return last, values[np.arange(len(last)), last] > 0.0
 
     def cuts(self, values: Array) -> Array:
         """Those places as cuts."""
         last, pays = self.places(values)
-        return np.array([self._cut(k, int(last[k]), bool(pays[k])) for k in range(len(last))])
+        return self.cuts_at(np.where(pays, last + 1, 0))
 
-    def cut_by_gains(self, k: int, gains: Array) -> float:
-        values = gains[self.order[k]].cumsum()
-        values[~self._ends[k]] = -np.inf
-        best = int(values.argmax())
-        return self._cut(k, best, bool(values[best] > 0.0))
+    def cuts_at(self, reach: NDArray[np.intp]) -> Array:
+        """Cuts that so many of the scores of each label reach."""
+        return np.array([self._cut(own, int(count)) for own, count in zip(self.scores, reach, strict=True)])
 
-    def _cut(self, k: int, last: int, pays: bool) -> float:
-        own = self.scores[k]
-        if not pays:
+    @staticmethod
+    def _cut(own: Array, count: int) -> float:
+        if not count:
             return float(np.nextafter(own[0], np.inf))
-        return _between(float(own[last]), float(own[last + 1]) if last + 1 < len(own) else float(own[-1]) - 1.0)
+        return _between(float(own[count - 1]), float(own[count]) if count < len(own) else float(own[-1]) - 1.0)
 
 
 def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
@@ -244,47 +244,11 @@ def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
 
 def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
     """Label by label to the cut that is best beside those of the others, until a round is not worth it."""
-    cuts, best = cuts.copy(), -1.0
-    scores, member, known = (np.ascontiguousarray(array.T) for array in (judged.scores, judged.member, judged.known))
-    members, gains_of = judged.member.sum(axis=1).astype(np.float64), _GAINS[metric]
-    for _ in range(_ROUNDS):
-        chosen = (scores >= cuts[:, None]) & known
-        found = _row_metric(judged, chosen.T, metric)
-        if found <= best + _WORTH:
-            break
-        best = found
-        hits = (chosen & member).sum(axis=0).astype(np.float64)
-        union = (chosen & ~member).sum(axis=0) + members
-        for k, own in enumerate(member):
-            _move(hits, union, chosen[k], own, np.subtract)
-            gains = gains_of(hits, union, members, own)
-            gains *= judged.weight
-            gains *= known[k]
-            cuts[k] = ranked.cut_by_gains(k, gains)
-            chosen[k] = (scores[k] >= cuts[k]) & known[k]
-            _move(hits, union, chosen[k], own, np.add)
-    return cuts
-
-
-def _move(hits: Array, union: Array, chosen: NDArray[np.bool_], own: NDArray[np.bool_], how: np.ufunc) -> None:
-    """Takes the rows that have a label by its cut into the counts, or out of them."""
-    right = chosen & own
-    how(hits, right, out=hits)
-    how(union, chosen ^ right, out=union)
-
-
-def _jaccard_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
-    """What one label more changes in each row: a member adds a hit, another one grows the union."""
-    one = 1.0 / np.maximum(union, 1.0)
-    return np.asarray(np.where(own, one, np.where(union > 0.0, -hits * one / (union + 1.0), -1.0)))
-
-
-def _subset_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
-    right = (hits + own == members) & (union == members)  # with it if it is a member, without it if not
-    return np.where(own, 1.0, -1.0) * right
-
-
-_GAINS = {"jaccard": _jaccard_gains, "subset_accuracy": _subset_gains}
+    reach = (ranked.scores >= cuts[:, None]).sum(axis=1)
+    arrays = (np.ascontiguousarray(array) for array in (ranked.order, ranked.ends, judged.member.T, judged.known.T))
+    settings = {"subsets": metric == "subset_accuracy", "rounds": _ROUNDS, "worth": _WORTH}
+    native.climb_cuts(*arrays, np.ascontiguousarray(judged.weight, dtype=np.float64), reach, **settings)
+    return ranked.cuts_at(reach)
 
 
 def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:

@@ -13,7 +13,7 @@ from polymargin import metrics, validation
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Outcomes
 from polymargin.estimators.base import Common, MarginClassifier, Targets
 from polymargin.estimators.fitting import label_targets
-from polymargin.estimators.fitting.out_of_fold import FEW, FoldFits, scaled, scores_left_out
+from polymargin.estimators.fitting.out_of_fold import MANY, FoldFits, scaled, scores_left_out
 from polymargin.estimators.parts.docs import documented
 from polymargin.estimators.parts.label_matrices import LabelMatrices
 from polymargin.losses.label_sets import SET_LOSSES, SetLoss
@@ -259,7 +259,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             return super()._calibrated(fits, outcomes)
         if fits.solution.certificate.status == "interrupted":
             return {"threshold_": 0.0}
-        folds = label_folds(problem.y.stored > 0, FEW, seed)
+        folds = label_folds(problem.y.stored > 0, MANY, seed)
         scores, seen = scores_left_out(fits, folds, _MOST_LEFT_OUT)
         if not seen.any():
             raise ValueError(
