@@ -62,9 +62,12 @@ public:
         a_ = a;
         random_ = Random(seed);
         start(b);
-        LabelEnd end = look();
-        write_weights(w);
-        for (double inner = tol; end.primal - end.dual > tol * std::fabs(end.primal) && visits_ < max_visits; inner *= 0.3) {
+        LabelEnd end{b, infinity, -infinity, 0};
+        if (total_ == 0.0 || max_visits < 1) {  // else an epoch tells as much as a look, and climbs
+            end = look();
+            write_weights(w);
+        }
+        for (double inner = tol; !within(tol, end) && visits_ < max_visits; inner *= 0.3) {
             restore();
             climb(inner, max_visits, poll);
             const LabelEnd seen = look();
@@ -80,6 +83,10 @@ public:
     }
 
 private:
+    static bool within(double tol, const LabelEnd& end) {
+        return end.primal < infinity && end.primal - end.dual <= tol * std::fabs(end.primal);
+    }
+
     double most(Size i) const { return squared_ ? infinity : u_[i]; }             // a dual may be
     double bend(Size i) const { return squared_ ? 0.5 / u_[i] : 0.0; }            // curvature of what it loses
     double lost(Size i, double a) const { return 0.5 * bend(i) * a * a; }

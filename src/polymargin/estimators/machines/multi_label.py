@@ -39,9 +39,9 @@ class WarmSets(NamedTuple):
     cost: Array
     loss: str
 
-    def part(self, kept: NDArray[np.bool_]) -> WarmSets:
-        """For a fit of some of the rows."""
-        return WarmSets(self.y.part(kept), self.duals.part(kept), self.b, self.cost[kept], self.loss)
+    def part(self, kept: NDArray[np.bool_], y: LabelTable) -> WarmSets:
+        """For a fit of some of the rows, with their labels."""
+        return WarmSets(y, self.duals.part(kept), self.b, self.cost[kept], self.loss)
 
 
 @documented(
@@ -115,7 +115,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     _trivial_machine = "ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"loss": ("relevance", "squared_relevance")}
-    _coarse = 3e-2
+    _coarse = _coarse_if_few = 3e-2  # of each label; cuts by finer scores are no better, judged on the finest
     _compares_kernel = True
 
     def __init__(
@@ -301,6 +301,11 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         if solution.duals is None:
             return None
         return WarmSets(problem.y, solution.duals, solution.start_b, problem.cost, problem.loss.name)
+
+    def _leftover_of_part(  # type: ignore[override]
+        self, last: WarmSets, kept: NDArray[np.bool_], part: SetProblem
+    ) -> WarmSets:
+        return last.part(kept, part.y)
 
     def _store(self, problem: SetProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
         super()._store(problem, solution, offsets)  # type: ignore[arg-type]
