@@ -128,8 +128,23 @@ private:
             if (a_[i] != 0.0) push(i, a_[i] * t_[i]);
             total_ += a_[i] - lost(i, a_[i]);
         }
+        to_best_multiple();
         centre_ = x_.free_offset ? b - sum_ * x_.inverse_rho + (mean_ - sum_ * x_.mean_norm) : 0.0;
         last_pull_ = last_step_ = 0.0;
+    }
+
+    // Duals of other costs, or of more rows, are often too large or too small altogether.
+    void to_best_multiple() {
+        double sum = 0.0;
+        for (Size i = 0; i < n_; ++i) sum += a_[i];
+        const double curvature = squared_norm() + 2.0 * (sum - total_);
+        if (!(curvature > 0.0)) return;
+        const double factor = squared_ ? sum / curvature : std::min(1.0, sum / curvature);
+        for (Size i = 0; i < n_; ++i) a_[i] *= factor;
+        for (double& v : v_) v *= factor;
+        total_ = factor * (sum - factor * (sum - total_));
+        sum_ *= factor;
+        mean_ *= factor;
     }
 
     void restore() {
@@ -156,8 +171,11 @@ private:
     // Epochs, and moves of the centre between them, until gap and imbalance promise `tol`.
     void climb(double tol, std::int64_t max_visits, const Poll& poll) {
         int in_slice = 0;
+        double before = 0.0;
         while (visits_ < max_visits) {
-            const double gap = epoch(poll), size = std::fabs(total_ - 0.5 * squared_norm()) + gap;
+            const double seen = epoch(poll), size = std::fabs(total_ - 0.5 * squared_norm()) + seen;
+            const double gap = seen < before ? seen * (seen / before) : seen;  // rows have moved since: as in the epoch before
+            before = seen;
             ++in_slice;
             const double price = x_.free_offset ? x_.inverse_rho * sum_ * sum_ + std::fabs(sum_ * last_step_) : 0.0;
             if (gap + price <= 0.7 * tol * size || (gap == 0.0 && price == 0.0)) return;
