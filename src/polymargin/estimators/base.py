@@ -157,7 +157,6 @@ class MarginClassifier(
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
     _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
-    _coarse_if_few = 1e-2  # where each of few rows counts
     _is_compared = True  # whether comparisons try it
     _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 

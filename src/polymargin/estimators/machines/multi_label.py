@@ -115,7 +115,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     _trivial_machine = "ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"loss": ("relevance", "squared_relevance")}
-    _coarse = _coarse_if_few = 3e-2  # of each label; cuts by finer scores are no better, judged on the finest
+    _coarse = 3e-2  # of each label
     _compares_kernel = True
 
     def __init__(
