@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,28 +245,48 @@ def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
 def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
     """Label by label to the cut that is best beside those of the others, until a round is not worth it."""
     reach = (ranked.scores >= cuts[:, None]).sum(axis=1)
-    arrays = (np.ascontiguousarray(array) for array in (ranked.order, ranked.ends, judged.member.T, judged.known.T))
-    settings = {"subsets": metric == "subset_accuracy", "rounds": _ROUNDS, "worth": _WORTH}
-    native.climb_cuts(*arrays, np.ascontiguousarray(judged.weight, dtype=np.float64), reach, **settings)
+    native.climb_cuts(
+        np.ascontiguousarray(ranked.order),
+        ranked.ends,
+        np.ascontiguousarray(judged.member.T),
+        np.ascontiguousarray(judged.known.T),
+        np.ascontiguousarray(judged.weight, dtype=np.float64),
+        reach,
+        subsets=metric == "subset_accuracy",
+        rounds=_ROUNDS,
+        worth=_WORTH,
+    )
     return ranked.cuts_at(reach)
 
 
-def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:
+class SteadyCuts(NamedTuple):
+    """Cuts of the labels, and their metric: of rows that had no part in choosing them, if there are enough."""
+
+    cuts: Array
+    value: float
+
+
+def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> SteadyCuts:
     """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say it pays.
 
     The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
-    each half of the rows when its cuts are those of the other half.
+    each half of the rows when its cuts are those of the other half. Its value is that of the halves: on the rows that they
+    were chosen by many cuts look better than few, whatever they are worth.
     """
+    judged = Judged(scores, Y, weight)
     if len(scores) < _FEWEST_ROWS:
-        return best_cuts(scores, Y, weight, metric)
-    rng, values, judged = np.random.default_rng(seed), np.zeros(len(_MIXTURES)), Judged(scores, Y, weight)
-    for _ in range(max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))):
+        cuts = best_cuts(scores, Y, weight, metric)
+        return SteadyCuts(cuts, _metric(judged, scores >= cuts, metric))
+    rng, values = np.random.default_rng(seed), np.zeros(len(_MIXTURES))
+    times = max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))
+    for _ in range(times):
         half = rng.permutation(len(scores)) % 2 == 0
         halves = judged.part(half), judged.part(~half)
         for chosen_by, judged_by in (halves, halves[::-1]):
             mixed = _mixtures(chosen_by, metric)
             values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in mixed]
-    return _mixtures(judged, metric)[int(values.argmax())]
+    best = int(values.argmax())
+    return SteadyCuts(_mixtures(judged, metric)[best], float(values[best]) / (2 * times))
 
 
 def _mixtures(judged: Judged, metric: str) -> list[Array]:

@@ -84,8 +84,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     threshold_ : float or ndarray of shape (n_classes,)
         The threshold in use. Label matrices only.
     threshold_score_ : float
-        If it was chosen: the `metric` of the rows left out, at the chosen threshold. It tells which C is better, and is a
-        little too good as a forecast.
+        If it was chosen: the `metric` of the rows left out, at the chosen threshold; of one for each label that of halves of
+        them, by thresholds of the other half. It tells which C is better, and is no exact forecast.
     constant_labels_ : ndarray
         Labels that all rows of the fit have, or none has: kept, with a warning, as constants.
 
@@ -273,13 +273,13 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
         Y = labels.dense(slice(0, labels.n_rows))
         if self.threshold == "per_label":
-            cuts: Any = steady_cuts(scores, Y, weight, self.metric, seed)
-        else:
-            cuts = best_cut(scores, Y, weight, self.metric, allow_empty=True)
-        reached = label_sets(scores, cuts, allow_empty=True)
+            cuts, found = steady_cuts(scores, Y, weight, self.metric, seed)
+            return {"threshold_": cuts, "threshold_score_": found}
+        cut = best_cut(scores, Y, weight, self.metric, allow_empty=True)
+        reached = label_sets(scores, cut, allow_empty=True)
         zeros = "unknown" if labels.others == 0 else "absent"
         found = metrics.known_label_score(Y, reached, metric=self.metric, zeros=zeros, sample_weight=weight)
-        return {"threshold_": cuts, "threshold_score_": found}
+        return {"threshold_": cut, "threshold_score_": found}
 
     def _outcomes(self, targets: Targets) -> Outcomes:
         labels: LabelTable = targets.y  # type: ignore[assignment]
