@@ -215,9 +215,9 @@ def labels_apart(
 # cuts of labels, (c, n) each: how many rows reach them; `reach` is changed
 def climb_cuts(
     order: NDArray[np.int64],
-    ends: NDArray[np.bool_],
-    member: NDArray[np.bool_],
-    known: NDArray[np.bool_],
+    ends: NDArray[np.bool],
+    member: NDArray[np.bool],
+    known: NDArray[np.bool],
     weight: _Floats,
     reach: NDArray[np.int64],
     *,
