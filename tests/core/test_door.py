@@ -281,6 +281,25 @@ def test_the_label_loop_refuses_pairs_that_do_not_fit():
         loop.move_centre(np.zeros(4))
 
 
+def test_cuts_are_climbed_over_arrays_that_fit():
+    order, flags = np.array([[1, 0, 2]]), np.ones((1, 3), dtype=bool)
+    settings = {"subsets": False, "rounds": 3, "worth": 0.0}
+    member, reach = np.array([[False, True, False]]), np.array([3])
+    native.climb_cuts(order, flags, member, flags, np.ones(3), reach, **settings)
+    assert reach.tolist() == [1]  # the first in the order is the only member
+    with pytest.raises(ValueError, match="order has an entry out of range"):
+        native.climb_cuts(order + 1, flags, flags, flags, np.ones(3), reach, **settings)
+    with pytest.raises(ValueError, match="reach has an entry out of range"):
+        native.climb_cuts(order, flags, flags, flags, np.ones(3), np.array([4]), **settings)
+    for k, name in enumerate(["ends", "member", "known"]):
+        arrays = [flags, flags, flags]
+        arrays[k] = flags[:, :2].copy()
+        with pytest.raises(ValueError, match=f"{name} has another shape"):
+            native.climb_cuts(order, *arrays, np.ones(3), reach, **settings)
+    with pytest.raises(ValueError, match="weight has 2 entries, not 3"):
+        native.climb_cuts(order, flags, flags, flags, np.ones(2), reach, **settings)
+
+
 def test_kernel_arrays_are_checked():
     n, c = 10, 3
     S, a, y, cost, b = np.zeros((c, n)), np.zeros((n, c)), np.zeros(n, dtype=np.int32), np.ones(n), np.zeros(c)

@@ -199,6 +199,25 @@ def test_one_cut_for_all_is_the_best_there_is(metric, seed):
     assert quality(own) >= quality(found) - 1e-9
 
 
+@pytest.mark.parametrize("metric", ["jaccard", "subset_accuracy"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_cut_of_a_label_is_better_beside_those_of_the_others(metric, seed):
+    rng = np.random.default_rng(seed)
+    Y, weight = rng.integers(-1, 2, (40, 4)), rng.uniform(0.5, 2.0, 40)
+    scores = np.round(Y + rng.standard_normal((40, 4)), 1)  # with ties
+    if seed % 2:
+        Y = np.abs(Y)
+    cuts = best_cuts(scores, Y, weight, metric)
+
+    def quality(k, cut):
+        moved = np.where(np.arange(4) == k, cut, cuts)
+        return known_label_score(Y, label_sets(scores, moved, allow_empty=True), metric=metric, sample_weight=weight)
+
+    for k in range(4):
+        others = max(quality(k, cut) for cut in [*np.unique(scores[:, k]), 10.0])
+        assert others <= quality(k, cuts[k]) + 2e-5  # what a round must be worth, and rounding
+
+
 def test_some_rows_keep_the_orders_of_all():
     rng = np.random.default_rng(2)
     scores, Y = np.round(rng.standard_normal((40, 5)), 1), rng.integers(-1, 2, (40, 5)).astype(np.int8)
@@ -214,7 +233,19 @@ def test_cuts_of_rare_labels_are_drawn_together():
     Y = (scores + 2.0 * rng.standard_normal(scores.shape) > 4.0).astype(np.int8)  # the same cut for all, and few members
     weight = np.ones(len(scores))
     steady, own = steady_cuts(scores, Y, weight, "micro_f1", 0), best_cuts(scores, Y, weight, "micro_f1")
-    assert np.std(steady) < 0.5 * np.std(np.clip(own, -4.0, 4.0))
+    assert np.std(steady.cuts) < 0.5 * np.std(np.clip(own, -4.0, 4.0))
+
+
+@pytest.mark.parametrize("metric", ["jaccard", "micro_f1", "macro_f1"])  # of label sets as a whole few are right anyway
+def test_many_cuts_are_not_praised_for_what_they_know_by_heart(metric):
+    rng = np.random.default_rng(1)
+    scores, weight = rng.standard_normal((100, 60)), np.ones(100)
+    Y = (rng.random(scores.shape) < 0.03).astype(np.int8)  # scores say nothing
+    by_heart = known_label_score(Y, scores >= best_cuts(scores, Y, weight, metric), metric=metric)
+    new = (rng.random(scores.shape) < 0.03).astype(np.int8)
+    cuts, forecast = steady_cuts(scores, Y, weight, metric, 0)
+    worth = known_label_score(new, scores >= cuts, metric=metric)
+    assert abs(forecast - worth) < 0.5 * (by_heart - worth)
 
 
 def test_empty_sets_are_allowed():

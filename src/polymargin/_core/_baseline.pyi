@@ -212,6 +212,20 @@ def labels_apart(
     seed: int,
 ) -> tuple[_Floats, _Floats, tuple[_Starts, _Classes, _Floats]]: ...
 
+# cuts of labels, (c, n) each: how many rows reach them; `reach` is changed
+def climb_cuts(
+    order: NDArray[np.int64],
+    ends: NDArray[np.bool],
+    member: NDArray[np.bool],
+    known: NDArray[np.bool],
+    weight: _Floats,
+    reach: NDArray[np.int64],
+    *,
+    subsets: bool,
+    rounds: int,
+    worth: float,
+) -> None: ...
+
 # working sets of the kernel dual; S, a, b, sums and out are changed
 
 def kernel_ascend(

@@ -67,13 +67,18 @@ class LabelTable(NamedTuple):
         return T
 
     def part(self, kept: NDArray[np.bool_]) -> LabelTable:
-        return self.holding(self.stored[kept])
+        counts = np.diff(self.starts)
+        entries = np.repeat(kept, counts)
+        starts = np.append(0, np.cumsum(counts[kept]))
+        return self._replace(starts=starts, labels=self.labels[entries], signs=self.signs[entries])
 
     def only(self, labels: NDArray[np.intp]) -> LabelTable:
         """Some of the labels."""
         return self.holding(sparse.csr_array(self.stored[:, labels]), self.label_weight[labels])
 
     def same_as(self, other: LabelTable) -> bool:
+        if self is other:
+            return True
         alike = (np.array_equal(getattr(self, name), getattr(other, name)) for name in ("starts", "labels", "signs"))
         return self.others == other.others and self.single == other.single and all(alike)
 

@@ -1,5 +1,6 @@
-// Python's door to the loop over pairs of rows and labels, to labels that share nothing but the rows,
+// Python's door to the loop over pairs of rows and labels, to labels that share nothing but the rows, to their cuts,
 // and to rows whose labels are ranked.
+#include "labels/cut_climb.hpp"
 #include "labels/label_loop.hpp"
 #include "labels/labels_apart.hpp"
 #include "labels/ranking_loop.hpp"
@@ -73,6 +74,21 @@ std::tuple<NewMatrix, NewMatrix, Duals> solve_apart(
     std::vector<double> numbers;
     for (const LabelEnd& e : end.ends) numbers.insert(numbers.end(), {e.b, e.primal, e.dual, static_cast<double>(e.visits)});
     return {matrix_of(end.W, chosen, X.n_features()), matrix_of(numbers, chosen, 4), duals_of(end)};
+}
+
+// `reach` is changed
+void climb_cuts(Matrix<std::int64_t> order, Matrix<bool> ends, Matrix<bool> member, Matrix<bool> known, Vector<double> weight,
+                Changed<std::int64_t, 1> reach, bool subsets, int rounds, double worth) {
+    const Size c = order.shape(0), n = order.shape(1);
+    check_range(Vector<std::int64_t>(order.data(), {c * n}), n, "order");
+    check_shape(ends, c, n, "ends");
+    check_shape(member, c, n, "member");
+    check_shape(known, c, n, "known");
+    check_size(weight, n, "weight");
+    check_size(reach, c, "reach");
+    check_range(Vector<std::int64_t>(reach.data(), {c}), n + 1, "reach");
+    const JudgedLabels judged{c, n, order.data(), ends.data(), member.data(), known.data(), weight.data()};
+    without_gil([&](const Poll& poll) { CutClimb(judged, subsets, reach.data()).climb(rounds, worth, poll); });
 }
 
 // `starts` and `labels`: members and non-members of each row in turn
@@ -152,6 +168,9 @@ void bind_labels(nb::module_& m) {
           "row_costs"_a.noconvert(), "label_costs"_a.noconvert(), "labels"_a.noconvert(), "means"_a.noconvert(), "dual_starts"_a.noconvert(),
           "dual_rows"_a.noconvert(), "duals"_a.noconvert(), "offsets"_a.noconvert(), nb::kw_only(), "inverse_rho"_a,
           "free_offset"_a, "tol"_a, "max_visits"_a, "n_threads"_a, "squared"_a, "seed"_a);
+
+    m.def("climb_cuts", &climb_cuts, "order"_a.noconvert(), "ends"_a.noconvert(), "member"_a.noconvert(), "known"_a.noconvert(),
+          "weight"_a.noconvert(), "reach"_a.noconvert(), nb::kw_only(), "subsets"_a, "rounds"_a, "worth"_a);
 
     bind_ranking(m);
 }

@@ -62,9 +62,12 @@ public:
         a_ = a;
         random_ = Random(seed);
         start(b);
-        LabelEnd end = look();
-        write_weights(w);
-        for (double inner = tol; end.primal - end.dual > tol * std::fabs(end.primal) && visits_ < max_visits; inner *= 0.3) {
+        LabelEnd end{b, infinity, -infinity, 0};
+        if (total_ == 0.0 || max_visits < 1) {  // else an epoch tells as much as a look, and climbs
+            end = look();
+            write_weights(w);
+        }
+        for (double inner = tol; !within(tol, end) && visits_ < max_visits; inner *= 0.3) {
             restore();
             climb(inner, max_visits, poll);
             const LabelEnd seen = look();
@@ -80,6 +83,10 @@ public:
     }
 
 private:
+    static bool within(double tol, const LabelEnd& end) {
+        return end.primal < infinity && end.primal - end.dual <= tol * std::fabs(end.primal);
+    }
+
     double most(Size i) const { return squared_ ? infinity : u_[i]; }             // a dual may be
     double bend(Size i) const { return squared_ ? 0.5 / u_[i] : 0.0; }            // curvature of what it loses
     double lost(Size i, double a) const { return 0.5 * bend(i) * a * a; }
@@ -121,8 +128,23 @@ private:
             if (a_[i] != 0.0) push(i, a_[i] * t_[i]);
             total_ += a_[i] - lost(i, a_[i]);
         }
+        to_best_multiple();
         centre_ = x_.free_offset ? b - sum_ * x_.inverse_rho + (mean_ - sum_ * x_.mean_norm) : 0.0;
         last_pull_ = last_step_ = 0.0;
+    }
+
+    // Duals of other costs, or of more rows, are often too large or too small altogether.
+    void to_best_multiple() {
+        double sum = 0.0;
+        for (Size i = 0; i < n_; ++i) sum += a_[i];
+        const double curvature = squared_norm() + 2.0 * (sum - total_);
+        if (!(curvature > 0.0)) return;
+        const double factor = squared_ ? sum / curvature : std::min(1.0, sum / curvature);
+        for (Size i = 0; i < n_; ++i) a_[i] *= factor;
+        for (double& v : v_) v *= factor;
+        total_ = factor * (sum - factor * (sum - total_));
+        sum_ *= factor;
+        mean_ *= factor;
     }
 
     void restore() {
@@ -149,8 +171,11 @@ private:
     // Epochs, and moves of the centre between them, until gap and imbalance promise `tol`.
     void climb(double tol, std::int64_t max_visits, const Poll& poll) {
         int in_slice = 0;
+        double before = 0.0;
         while (visits_ < max_visits) {
-            const double gap = epoch(poll), size = std::fabs(total_ - 0.5 * squared_norm()) + gap;
+            const double seen = epoch(poll), size = std::fabs(total_ - 0.5 * squared_norm()) + seen;
+            const double gap = seen < before ? seen * (seen / before) : seen;  // rows have moved since: as in the epoch before
+            before = seen;
             ++in_slice;
             const double price = x_.free_offset ? x_.inverse_rho * sum_ * sum_ + std::fabs(sum_ * last_step_) : 0.0;
             if (gap + price <= 0.7 * tol * size || (gap == 0.0 && price == 0.0)) return;

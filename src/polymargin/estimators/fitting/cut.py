@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.model_selection import KFold
+
+from polymargin._core import native
 
 Array = NDArray[np.float64]
 
@@ -194,8 +196,8 @@ class _Ranked:
     def __init__(self, judged: Judged):
         self.order = judged.by_label
         self.scores = np.take_along_axis(judged.scores.T, self.order, axis=1)
-        self._ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
-        self._ends[:, :-1] = self.scores[:, :-1] > self.scores[:, 1:]
+        self.ends = np.ones(self.scores.shape, dtype=bool)  # no cut lies between equal scores
+        self.ends[:, :-1] = self.scores[:, :-1] > self.scores[:, 1:]
         self.hits = self._above(judged.member, judged.weight)
         self.chosen = self._above(judged.known, judged.weight)
 
@@ -205,26 +207,24 @@ class _Ranked:
     def places(self, values: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Of each label the last of the scores to reach, by the highest of these values, (c, n); and whether it is worth it,
         as reaching none is worth 0."""
-        values = np.where(self._ends, values, -np.inf)
+        values = np.where(self.ends, values, -np.inf)
         last = values.argmax(axis=1)
         return last, values[np.arange(len(last)), last] > 0.0
 
     def cuts(self, values: Array) -> Array:
         """Those places as cuts."""
         last, pays = self.places(values)
-        return np.array([self._cut(k, int(last[k]), bool(pays[k])) for k in range(len(last))])
+        return self.cuts_at(np.where(pays, last + 1, 0))
 
-    def cut_by_gains(self, k: int, gains: Array) -> float:
-        values = gains[self.order[k]].cumsum()
-        values[~self._ends[k]] = -np.inf
-        best = int(values.argmax())
-        return self._cut(k, best, bool(values[best] > 0.0))
+    def cuts_at(self, reach: NDArray[np.intp]) -> Array:
+        """Cuts that so many of the scores of each label reach."""
+        return np.array([self._cut(own, int(count)) for own, count in zip(self.scores, reach, strict=True)])
 
-    def _cut(self, k: int, last: int, pays: bool) -> float:
-        own = self.scores[k]
-        if not pays:
+    @staticmethod
+    def _cut(own: Array, count: int) -> float:
+        if not count:
             return float(np.nextafter(own[0], np.inf))
-        return _between(float(own[last]), float(own[last + 1]) if last + 1 < len(own) else float(own[-1]) - 1.0)
+        return _between(float(own[count - 1]), float(own[count]) if count < len(own) else float(own[-1]) - 1.0)
 
 
 def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
@@ -244,65 +244,49 @@ def _cuts_of_micro_f1(ranked: _Ranked) -> Array:
 
 def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
     """Label by label to the cut that is best beside those of the others, until a round is not worth it."""
-    cuts, best = cuts.copy(), -1.0
-    scores, member, known = (np.ascontiguousarray(array.T) for array in (judged.scores, judged.member, judged.known))
-    members, gains_of = judged.member.sum(axis=1).astype(np.float64), _GAINS[metric]
-    for _ in range(_ROUNDS):
-        chosen = (scores >= cuts[:, None]) & known
-        found = _row_metric(judged, chosen.T, metric)
-        if found <= best + _WORTH:
-            break
-        best = found
-        hits = (chosen & member).sum(axis=0).astype(np.float64)
-        union = (chosen & ~member).sum(axis=0) + members
-        for k, own in enumerate(member):
-            _move(hits, union, chosen[k], own, np.subtract)
-            gains = gains_of(hits, union, members, own)
-            gains *= judged.weight
-            gains *= known[k]
-            cuts[k] = ranked.cut_by_gains(k, gains)
-            chosen[k] = (scores[k] >= cuts[k]) & known[k]
-            _move(hits, union, chosen[k], own, np.add)
-    return cuts
+    reach = (ranked.scores >= cuts[:, None]).sum(axis=1)
+    native.climb_cuts(
+        np.ascontiguousarray(ranked.order),
+        ranked.ends,
+        np.ascontiguousarray(judged.member.T),
+        np.ascontiguousarray(judged.known.T),
+        np.ascontiguousarray(judged.weight, dtype=np.float64),
+        reach,
+        subsets=metric == "subset_accuracy",
+        rounds=_ROUNDS,
+        worth=_WORTH,
+    )
+    return ranked.cuts_at(reach)
 
 
-def _move(hits: Array, union: Array, chosen: NDArray[np.bool_], own: NDArray[np.bool_], how: np.ufunc) -> None:
-    """Takes the rows that have a label by its cut into the counts, or out of them."""
-    right = chosen & own
-    how(hits, right, out=hits)
-    how(union, chosen ^ right, out=union)
+class SteadyCuts(NamedTuple):
+    """Cuts of the labels, and their metric: of rows that had no part in choosing them, if there are enough."""
+
+    cuts: Array
+    value: float
 
 
-def _jaccard_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
-    """What one label more changes in each row: a member adds a hit, another one grows the union."""
-    one = 1.0 / np.maximum(union, 1.0)
-    return np.asarray(np.where(own, one, np.where(union > 0.0, -hits * one / (union + 1.0), -1.0)))
-
-
-def _subset_gains(hits: Array, union: Array, members: Array, own: NDArray[np.bool_]) -> Array:
-    right = (hits + own == members) & (union == members)  # with it if it is a member, without it if not
-    return np.where(own, 1.0, -1.0) * right
-
-
-_GAINS = {"jaccard": _jaccard_gains, "subset_accuracy": _subset_gains}
-
-
-def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> Array:
+def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> SteadyCuts:
     """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say it pays.
 
     The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
-    each half of the rows when its cuts are those of the other half.
+    each half of the rows when its cuts are those of the other half. Its value is that of the halves: on the rows that they
+    were chosen by many cuts look better than few, whatever they are worth.
     """
+    judged = Judged(scores, Y, weight)
     if len(scores) < _FEWEST_ROWS:
-        return best_cuts(scores, Y, weight, metric)
-    rng, values, judged = np.random.default_rng(seed), np.zeros(len(_MIXTURES)), Judged(scores, Y, weight)
-    for _ in range(max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))):
+        cuts = best_cuts(scores, Y, weight, metric)
+        return SteadyCuts(cuts, _metric(judged, scores >= cuts, metric))
+    rng, values = np.random.default_rng(seed), np.zeros(len(_MIXTURES))
+    times = max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))
+    for _ in range(times):
         half = rng.permutation(len(scores)) % 2 == 0
         halves = judged.part(half), judged.part(~half)
         for chosen_by, judged_by in (halves, halves[::-1]):
             mixed = _mixtures(chosen_by, metric)
             values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in mixed]
-    return _mixtures(judged, metric)[int(values.argmax())]
+    best = int(values.argmax())
+    return SteadyCuts(_mixtures(judged, metric)[best], float(values[best]) / (2 * times))
 
 
 def _mixtures(judged: Judged, metric: str) -> list[Array]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FEW, MANY = 3, 5  # folds: few where all rows are needed
 SMALL = 1800  # rows up to which all folds are worked on, and finely
 ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
-FINER = 1e-2  # relative gap of machines of fewer rows
+FINER = 3e-2  # relative gap of machines of fewer rows
 VERY_FEW = 300  # rows of which each counts, and whose machines take milliseconds:
 FINEST = 1e-8  # their gap, so that probabilities do not depend on the order in which sums are formed
 SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
@@ -89,19 +89,17 @@ class FoldFits:
 
     def scores(self, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
         """Scores of these rows by a machine of the others, and whether its fit was interrupted."""
-        start = None
+        start, part = None, self._part(~left_out)
         if self.leftover is not None:
-            part = self._part(~left_out)
             start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
         try:
-            return self._scores_from(start, left_out)
+            return self._scores_from(start, part, left_out)
         except ArithmeticError:  # duals of some rows do not balance: far from zero, centred sums of them are rounding alone
             if start is None:
                 raise
-            return self._scores_from(None, left_out)
+            return self._scores_from(None, self._part(~left_out), left_out)
 
-    def _scores_from(self, start: Any, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
-        part = self._part(~left_out)
+    def _scores_from(self, start: Any, part: Any, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
         ledger = Ledger(self._gap, rounding=part.rounding_at)
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}

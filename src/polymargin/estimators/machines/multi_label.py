@@ -13,7 +13,7 @@ from polymargin import metrics, validation
 from polymargin.calibration import ClassOutcomes, LabelOutcomes, Outcomes
 from polymargin.estimators.base import Common, MarginClassifier, Targets
 from polymargin.estimators.fitting import label_targets
-from polymargin.estimators.fitting.out_of_fold import FEW, FoldFits, scaled, scores_left_out
+from polymargin.estimators.fitting.out_of_fold import MANY, FoldFits, scaled, scores_left_out
 from polymargin.estimators.parts.docs import documented
 from polymargin.estimators.parts.label_matrices import LabelMatrices
 from polymargin.losses.label_sets import SET_LOSSES, SetLoss
@@ -39,9 +39,9 @@ class WarmSets(NamedTuple):
     cost: Array
     loss: str
 
-    def part(self, kept: NDArray[np.bool_]) -> WarmSets:
-        """For a fit of some of the rows."""
-        return WarmSets(self.y.part(kept), self.duals.part(kept), self.b, self.cost[kept], self.loss)
+    def part(self, kept: NDArray[np.bool_], y: LabelTable) -> WarmSets:
+        """For a fit of some of the rows, with their labels."""
+        return WarmSets(y, self.duals.part(kept), self.b, self.cost[kept], self.loss)
 
 
 @documented(
@@ -84,8 +84,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     threshold_ : float or ndarray of shape (n_classes,)
         The threshold in use. Label matrices only.
     threshold_score_ : float
-        If it was chosen: the `metric` of the rows left out, at the chosen threshold. It tells which C is better, and is a
-        little too good as a forecast.
+        If it was chosen: the `metric` of the rows left out, at the chosen threshold; of one for each label that of halves of
+        them, by thresholds of the other half. It tells which C is better, and is no exact forecast.
     constant_labels_ : ndarray
         Labels that all rows of the fit have, or none has: kept, with a warning, as constants.
 
@@ -115,7 +115,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     _trivial_machine = "ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"loss": ("relevance", "squared_relevance")}
-    _coarse = 3e-2
+    _coarse = 3e-2  # of each label
     _compares_kernel = True
 
     def __init__(
@@ -259,7 +259,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             return super()._calibrated(fits, outcomes)
         if fits.solution.certificate.status == "interrupted":
             return {"threshold_": 0.0}
-        folds = label_folds(problem.y.stored > 0, FEW, seed)
+        folds = label_folds(problem.y.stored > 0, MANY, seed)
         scores, seen = scores_left_out(fits, folds, _MOST_LEFT_OUT)
         if not seen.any():
             raise ValueError(
@@ -273,13 +273,13 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
         Y = labels.dense(slice(0, labels.n_rows))
         if self.threshold == "per_label":
-            cuts: Any = steady_cuts(scores, Y, weight, self.metric, seed)
-        else:
-            cuts = best_cut(scores, Y, weight, self.metric, allow_empty=True)
-        reached = label_sets(scores, cuts, allow_empty=True)
+            cuts, found = steady_cuts(scores, Y, weight, self.metric, seed)
+            return {"threshold_": cuts, "threshold_score_": found}
+        cut = best_cut(scores, Y, weight, self.metric, allow_empty=True)
+        reached = label_sets(scores, cut, allow_empty=True)
         zeros = "unknown" if labels.others == 0 else "absent"
         found = metrics.known_label_score(Y, reached, metric=self.metric, zeros=zeros, sample_weight=weight)
-        return {"threshold_": cuts, "threshold_score_": found}
+        return {"threshold_": cut, "threshold_score_": found}
 
     def _outcomes(self, targets: Targets) -> Outcomes:
         labels: LabelTable = targets.y  # type: ignore[assignment]
@@ -301,6 +301,11 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         if solution.duals is None:
             return None
         return WarmSets(problem.y, solution.duals, solution.start_b, problem.cost, problem.loss.name)
+
+    def _leftover_of_part(  # type: ignore[override]
+        self, last: WarmSets, kept: NDArray[np.bool_], part: SetProblem
+    ) -> WarmSets:
+        return last.part(kept, part.y)
 
     def _store(self, problem: SetProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
         super()._store(problem, solution, offsets)  # type: ignore[arg-type]

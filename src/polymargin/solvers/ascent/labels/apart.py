@@ -1,4 +1,4 @@
-"""Labels that share nothing but the rows: a binary machine each, natively (``_core/loops/labels_apart.hpp``).
+"""Labels that share nothing but the rows: a binary machine each, natively (``_core/labels/labels_apart.hpp``).
 
 What each label proves of itself is known; ``solvers/label_by_label.py`` adds it up.
 """
