@@ -60,7 +60,7 @@ class Results:
     """The records of a paper, read for its page."""
 
     def __init__(self, paper: Paper, directory: Path = DIRECTORY):
-        self.paper, self._store = paper, Store(paper, directory)
+        self.paper, self.directory, self._store = paper, directory, Store(paper, directory)
 
     def table(self, key: str) -> Table:
         return next(table for table in self.paper.tables if table.key == key)
