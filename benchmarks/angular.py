@@ -160,7 +160,8 @@ def main(args: argparse.Namespace) -> None:
         print(f"\nrecall of each class, {RARE}")
         classes = range(len(content["rare"][0]["recall"]))
         lines = [
-            [r["machine"], f"{100 * r['accuracy']:.2f}", *(f"{100 * v:.1f}" for v in r["recall"])] for r in content["rare"]
+            [r["machine"], f"{100 * r['accuracy']:.2f}", *(f"{100 * v:.1f}" for v in r["recall"])]
+            for r in content["rare"]
         ]
         print(table.aligned(("machine", "accuracy", *(f"class {k + 1}" for k in classes)), lines))
     print(f"written to {results.write_run('angular', content)}")

@@ -76,8 +76,6 @@ def main(args: argparse.Namespace) -> None:
     for dtype in TYPES:
         of = [line for line in record if line["dtype"] == dtype]
         worst = {part: max(line[part] for line in of) for part in ("scores", "probabilities")}
-        print(
-            f"\n{dtype}: {sum(line['labels'] for line in of)} labels differ; scores by at most {worst['scores']:.1e}, "
-            f"probabilities by {worst['probabilities']:.1e}"
-        )
+        print(f"\n{dtype}: {sum(line['labels'] for line in of)} labels differ; scores by at most {worst['scores']:.1e}, "
+              f"probabilities by {worst['probabilities']:.1e}")
     print(f"\nwritten: {results.write_run('export', {'differences': record})}")

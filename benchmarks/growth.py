@@ -76,7 +76,9 @@ def plot(record: dict[str, list[dict[str, float]]]) -> str | None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=3, help="best of so many (default 3)")
-    parser.add_argument("--steps", type=int, default=7, help="sizes in a series, each twice the last (default 7)")
+    parser.add_argument(
+        "--steps", type=int, default=7, help="sizes in a series, each twice the last (default 7)"
+    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -87,7 +89,9 @@ def main(args: argparse.Namespace) -> None:
         record[name] = points = [{"x": x, **time_fit(size, repeats)} for x, size in sizes]
         for i, p in enumerate(points):
             doubling = f"{p['seconds'] / points[i - 1]['seconds']:.2f}" if i else ""
-            rows.append([name, str(p["x"]), str(p["stored"]), number(p["seconds"]), doubling, str(p["iterations"])])
+            rows.append(
+                [name, str(p["x"]), str(p["stored"]), number(p["seconds"]), doubling, str(p["iterations"])]
+            )
     print(f"CrammerSingerSVC on synthetic text, C = {C:g}, tol = {TOL:g}, best of {repeats}")
     print(aligned(["series", "x", "stored entries", "seconds", "x last", "iterations"], rows))
     slopes = {n: exponent([p["x"] for p in ps], [p["seconds"] for p in ps]) for n, ps in record.items()}

@@ -49,7 +49,9 @@ def delay(name: str, after: float) -> float | None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=3, help="the slowest counts (default 3)")
-    parser.add_argument("--after", type=float, default=1.0, metavar="S", help="seconds of fit before the signal")
+    parser.add_argument(
+        "--after", type=float, default=1.0, metavar="S", help="seconds of fit before the signal"
+    )
 
 
 def main(args: argparse.Namespace) -> None:

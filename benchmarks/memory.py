@@ -63,7 +63,9 @@ def main(args: argparse.Namespace) -> None:
     print(f"dense float32 {n} x {d}, {c} classes: {m['X'] / 1e6:.1f} MB of data")
     print(f"peak beyond it during fit                 {m['extra'] / 1e6:8.1f} MB = {ratio:.3f} x the data")
     print(f"less W and a dense float64 dual           {'':8s}      {without:.3f} x the data")
-    word = "PASS with the duals" if ratio <= GOAL else "PASS beyond W and duals" if without <= GOAL else "FAIL"
+    word = (
+        "PASS with the duals" if ratio <= GOAL else "PASS beyond W and duals" if without <= GOAL else "FAIL"
+    )
     print(f"{word} (goal: at most {GOAL:g} x the data beyond data, W and duals)")
     content = {"shape": [n, d, c], **m, "ratio": ratio, "ratio_beyond_duals": without, "verdict": word}
     print(f"\nwritten: {results.write_run('memory', content)}")

@@ -19,7 +19,9 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1)
     widths = [max(len(r[j]) for r in (header, *rows)) for j in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        cells = (c.ljust(w) if j < left else c.rjust(w) for j, (c, w) in enumerate(zip(row, widths, strict=True)))
+        cells = (
+            c.ljust(w) if j < left else c.rjust(w) for j, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(header), line(["-" * w for w in widths]), *map(line, rows)])

@@ -82,7 +82,9 @@ def read(name: str) -> tuple[Matrix, np.ndarray, int]:
         y, n_train = z["y"].astype(np.int64), int(z["n_train"])
         if "X" in z:
             return z["X"].astype(np.float64), y, n_train
-        X = sparse.csr_matrix((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"]))
+        X = sparse.csr_matrix(
+            (z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+        )
     return X, y, n_train
 
 

@@ -29,7 +29,9 @@ def objective(W: np.ndarray, X: np.ndarray, y: np.ndarray, C: float, omega: floa
     return C * float(loss) + 0.5 * float(np.vdot(W, W)) + 0.5 * omega * angular(W, rank)[0]
 
 
-def fit(X: np.ndarray, y: np.ndarray, C: float, omega: float, rank: int, seed: int = 0, epochs: int = EPOCHS) -> np.ndarray:
+def fit(
+    X: np.ndarray, y: np.ndarray, C: float, omega: float, rank: int, seed: int = 0, epochs: int = EPOCHS
+) -> np.ndarray:
     """W (d, c) after so many epochs."""
     rng = np.random.default_rng(seed)
     (n, d), c = X.shape, int(y.max()) + 1

@@ -11,7 +11,9 @@ from .base import Coefficients, Rival, ladder
 
 
 def fit(X: Any, y: np.ndarray, C: float, tol: float) -> LinearSVC:
-    machine = LinearSVC(multi_class="crammer_singer", fit_intercept=False, C=C, tol=tol, max_iter=10_000_000, random_state=0)
+    machine = LinearSVC(
+        multi_class="crammer_singer", fit_intercept=False, C=C, tol=tol, max_iter=10_000_000, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return machine.fit(X, y)

@@ -41,7 +41,9 @@ def claims(model: Any) -> tuple[float, float]:
     return float(model.certificate_.primal), float(model.certificate_.dual)
 
 
-def ours(name: str, problem: str, machine: str = "CrammerSingerSVC", last: float = 1e-8, **more: Any) -> Rival:
+def ours(
+    name: str, problem: str, machine: str = "CrammerSingerSVC", last: float = 1e-8, **more: Any
+) -> Rival:
     fit = fitter(machine, fit_intercept=problem.endswith("+b"))
     return Rival(name, "polymargin", problem, ladder(1e-1, last), fit, coefficients, claims=claims, **more)
 

@@ -208,7 +208,8 @@ def test_figures_are_measured_once_and_made_of_their_records(tmp_path):
         kept = tuple(figure for figure in paper.figures if figure.key in wanted)
         chosen.append(dataclasses.replace(paper, figures=kept))
     said = []
-    assert figures.run_figures(chosen, tmp_path, said.append) == len(said) == sum(len(f.parts) for p in chosen for f in p.figures)
+    parts = sum(len(figure.parts) for paper in chosen for figure in paper.figures)
+    assert figures.run_figures(chosen, tmp_path, said.append) == len(said) == parts
     assert figures.run_figures(chosen, tmp_path, said.append) == 0  # all is there
     drawn = figures.draw_figures(chosen, tmp_path, tmp_path / "images")
     assert {path.stem for path in drawn} == set(wanted)
@@ -283,7 +284,8 @@ class TestCommitted:
     def test_figures_have_all_their_parts_and_a_small_picture(self, tmp_path):
         for paper in papers.PAPERS.values():
             for figure in paper.figures:
-                assert tuple(figures.found_of(paper, figure)) == figure.parts, f"run python -m benchmarks papers figures {paper.key}"
+                advice = f"run python -m benchmarks papers figures {paper.key}"
+                assert tuple(figures.found_of(paper, figure)) == figure.parts, advice
                 assert (figures.IMAGES / f"{figure.key}.png").stat().st_size < 80_000
             lines = records.read(figures.path_of(paper))
             assert len({(r["figure"], r["part"], r["settings"]) for r in lines}) == len(lines)

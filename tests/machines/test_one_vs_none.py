@@ -26,7 +26,9 @@ from polymargin.solvers.ascent.loops import open_label_loop
 from polymargin.solvers.models.majorisation import majorisation
 
 TIGHT = {"tol": 1e-8, "random_state": 0}
-FORMS = [{"weights": weights, "biases": biases} for weights, biases in itertools.product(("soft", "hard"), ("hard", "soft"))]
+FORMS = [
+    {"weights": weights, "biases": biases} for weights, biases in itertools.product(("soft", "hard"), ("hard", "soft"))
+]
 each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form['weights']}-{form['biases']}")
 each_kind = pytest.mark.parametrize("kind", ["classes", "labels", "signed"])
 
