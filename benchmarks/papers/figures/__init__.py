@@ -20,12 +20,11 @@ FIGURES: dict[str, tuple[Figure, ...]] = {
     "one_vs_none": one_vs_none.FIGURES,
     "angular": angular.FIGURES,
 }
-DOTS, TONES = 90, 64  # an inch; of a picture
+DOTS, TONES = 110, 64  # an inch; of a picture
 INTRODUCTION = (
     "The paper's figures made anew by `python -m benchmarks papers figures {key}`, from [recorded fits]"
     "(../../benchmarks/results/papers/figures/{key}.jsonl). The papers give pictures without numbers: what is said of "
-    "theirs "
-    "is read from their text and captions."
+    "theirs is read from their text and captions."
 )
 
 
