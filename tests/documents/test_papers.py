@@ -216,7 +216,7 @@ def test_figures_are_measured_once_and_made_of_their_records(tmp_path):
     for paper in chosen:
         text = "\n".join(figures.section(paper, tmp_path))
         assert all(f"images/papers/{figure.key}.png" in text and figure.title in text for figure in paper.figures)
-        assert text.count("The paper's figure") == text.count("Ours") == len(paper.figures)
+        assert text.count("\n- The paper's figure") == text.count("\n- Ours") == len(paper.figures)
 
 
 def test_figures_with_other_settings_are_measured_again(tmp_path):
