@@ -8,7 +8,7 @@ import numpy as np
 from .pages import HEAD, ROOT, markdown
 from .plan import Paper, Table
 from .ranks import Ranks, average_ranks, picture, rank_biserial
-from .reading import Results, listed
+from .reading import Results, few_splits, listed
 from .records import DIRECTORY
 
 README = ROOT / "README.md"
@@ -137,7 +137,9 @@ def write_readme(papers: Sequence[Paper], directory: Path = DIRECTORY) -> None:
 
 def readme_lines(results: Mapping[str, Results]) -> str:
     """What stands between the markers in the main README."""
-    first, *others = [_scores(found, table)[1] for table, found in _blocks(results)]
+    blocks = _blocks(results)
+    first, *others = [_scores(found, table)[1] for table, found in blocks]
+    looks = [few_splits(found, table, REFERENCE) for table, found in blocks[1:]]
     top = next((g for g in first.groups if g[0] == 0), (0, 0))
     papers = [found for key, found in results.items() if key != "alike"]
     short = [
@@ -145,7 +147,11 @@ def readme_lines(results: Mapping[str, Results]) -> str:
         for found in papers
         for one in found.shortfalls()
     ]
-    wide = "".join(f" On {ranks.n_data} sets of text and embeddings: {_ranked(ranks)}." for ranks in others)
+    wide = "".join(
+        f" On {ranks.n_data} sets of text and embeddings{look}: {_ranked(ranks)}; with a critical difference of "
+        f"{ranks.critical:.1f}."
+        for ranks, look in zip(others, looks, strict=True)
+    )
     return "\n".join([
         f"- All machines tuned alike on {first.n_data} data sets, average ranks: {_ranked(first)}.{wide}",
         f"- The first {top[1] + 1} of the {first.n_data} sets' machines cannot be told apart on so many (critical "

@@ -350,8 +350,8 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         """
         W = self._fitted("class_vectors_", "origin_")
         dense = np.asarray(W.toarray() if hasattr(W, "toarray") else W, dtype=np.float64)
-        found: NDArray[np.float64] = np.linalg.lstsq(dense, -self.class_offsets_.astype(np.float64), rcond=None)[0]
-        return found
+        found = np.linalg.lstsq(dense, -self.class_offsets_.astype(np.float64), rcond=None)[0]
+        return np.asarray(found, dtype=np.float64)
 
     def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> LabelProblem:  # type: ignore[override]
         weight = validation.sample_weights(sample_weight, X.shape[0])
