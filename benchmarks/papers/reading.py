@@ -203,7 +203,7 @@ def few_splits(results: Results, table: Table, machine: str) -> str:
     counts = [len(cell.values) for cell in cells if cell]
     if not counts or min(counts) >= FEW_SPLITS:
         return ""
-    several = "split" if max(counts) == 1 else "splits"
+    several = "split" if min(counts) == 1 else "splits"
     return f", a first look at {min(counts)} {several}{'' if max(counts) == min(counts) else ' or more'}"
 
 
