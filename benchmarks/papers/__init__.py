@@ -12,6 +12,7 @@ from typing import Any
 from polymargin.comparison import Candidate
 
 from . import alike, angular, lp_norm, m3svm, mcodm, one_vs_none
+from .figures import FIGURES, draw_figures, run_figures
 from .harness import run
 from .pages import PAGES, write_pages
 from .plan import Case, Paper, Table
@@ -19,13 +20,15 @@ from .records import DIRECTORY
 from .summary import write_readme
 
 PAPERS: dict[str, Paper] = {
-    module.PAPER.key: module.PAPER for module in (m3svm, lp_norm, angular, one_vs_none, alike, mcodm)
+    module.PAPER.key: replace(module.PAPER, figures=FIGURES.get(module.PAPER.key, ()))
+    for module in (m3svm, lp_norm, angular, one_vs_none, alike, mcodm)
 }
 
 
 def quick(paper: Paper) -> Paper:
     """The same tables on data that comes with scikit-learn or needs none, two splits, one value less than three each."""
-    return replace(paper, tables=tuple(_quick_table(table) for table in paper.tables))
+    figures = tuple(replace(figure, parts=figure.quick) for figure in paper.figures)
+    return replace(paper, tables=tuple(_quick_table(table) for table in paper.tables), figures=figures)
 
 
 def _quick_table(table: Table) -> Table:
@@ -54,7 +57,8 @@ def _ends(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("run", "pages"), help="run what is missing, or write the pages from the records")
+    what = "run what is missing of the tables or of the figures, or write the pages from the records"
+    parser.add_argument("what", choices=("run", "figures", "pages"), help=what)
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
     parser.add_argument("--tables", nargs="+", metavar="KEY", help="only these tables, e.g. equal seeds (default all)")
@@ -84,6 +88,12 @@ def main(args: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             raise SystemExit("interrupted; the same command goes on from here") from None
         print(f"{new} new records in {records}")
+        return
+    if args.what == "figures":
+        new = run_figures(papers, records, partial(print, flush=True))
+        images = {"target": records / "images"} if args.quick else {}
+        written = draw_figures(papers, records, **images)
+        print(f"{new} new records, {len(written)} pictures; `papers pages` writes what is said of them")
         return
     target = args.pages or (records if args.quick else PAGES)
     for path in write_pages(papers, records, target):

@@ -1,5 +1,6 @@
 """What the released program of M3SVM does, in NumPy: cross-entropy, 500 full-batch steps of Adam, a random start."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,31 +24,45 @@ class ReleasedM3(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "ReleasedM3":
+        for _ in self.fit_steps(X, y):
+            pass
+        return self
+
+    def fit_steps(self, X: Any, y: Any) -> Iterator[float]:
+        """The objective before each step and after the last one; `coef_` and `intercept_` are those it is of."""
         self.classes_, own = np.unique(y, return_inverse=True)
         truth = np.eye(len(self.classes_))[own]
         d, c = X.shape[1], len(self.classes_)
         draw, reach = np.random.default_rng(self.random_state), 1.0 / np.sqrt(d)
         Wb = draw.uniform(-reach, reach, (d + 1, c))  # offsets in the last row
         first, second = np.zeros_like(Wb), np.zeros_like(Wb)
-        weight = self.lam * SHARE / len(own)
-        for step in range(1, self.steps + 1):
+        weight = self.weight(len(own))
+        for step in range(1, self.steps + 2):
+            self.coef_, self.intercept_ = Wb[:-1].T, Wb[-1]
             S = np.asarray(X @ Wb[:-1]) + Wb[-1]
-            T = (_softmax(S) - truth) / truth.size
-            slope = np.vstack([np.asarray(X.T @ T) + weight * self._pairs(Wb[:-1]), T.sum(axis=0)])
+            P = _softmax(S)
+            distances, slope_of_pairs = self._pairs(Wb[:-1])
+            yield float(-np.log(np.maximum(P[truth == 1], 1e-300)).sum() / truth.size + weight * distances)
+            if step > self.steps:
+                return
+            T = (P - truth) / truth.size
+            slope = np.vstack([np.asarray(X.T @ T) + weight * slope_of_pairs, T.sum(axis=0)])
             first += (1 - DECAYS[0]) * (slope - first)
             second += (1 - DECAYS[1]) * (slope**2 - second)
             root = np.sqrt(second / (1 - DECAYS[1] ** step)) + TINY
-            Wb -= self.rate * first / (1 - DECAYS[0] ** step) / root
-        self.coef_, self.intercept_ = Wb[:-1].T, Wb[-1]
-        return self
+            Wb = Wb - self.rate * first / (1 - DECAYS[0] ** step) / root
+
+    def weight(self, n_rows: int) -> float:
+        """What multiplies the sum over ordered pairs, with so many training rows."""
+        return self.lam * SHARE / n_rows
 
     def _pairs(self, W: Any) -> Any:
-        """Gradient of the sum over ordered pairs of |w_k - w_l|^p; 0 where two vectors are equal."""
+        """The sum over ordered pairs of |w_k - w_l|^p, and its gradient; that is 0 where two vectors are equal."""
         G = W.T @ W
         squares = np.maximum(np.diag(G)[:, None] + np.diag(G) - 2 * G, 0.0)
         with np.errstate(divide="ignore"):
             Q = np.where(squares > 0, 2 * self.p * squares ** (self.p / 2 - 1), 0.0)
-        return W * Q.sum(axis=1) - W @ Q
+        return (squares ** (self.p / 2)).sum(), W * Q.sum(axis=1) - W @ Q
 
     def predict(self, X: Any) -> Any:
         return self.classes_[(np.asarray(X @ self.coef_.T) + self.intercept_).argmax(axis=1)]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from .figures import section
 from .plan import SCALINGS, Case, Paper, Table, settings_of
 from .reading import LOWER_IS_BETTER, Results, listed, mean_recalls
 from .records import DIRECTORY, Record
@@ -59,7 +60,7 @@ def paper_page(results: Results) -> str:
     for table in paper.tables:
         if results.cases(table):
             parts += _table_section(results, table)
-    parts += [*_shortfalls(results), *_edges(results), *_certificates(results)]
+    parts += [*section(paper, results.directory), *_shortfalls(results), *_edges(results), *_certificates(results)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -74,10 +74,36 @@ class Reason(NamedTuple):
     text: str
 
 
+Values = dict[str, Any]  # what a part of a figure has measured, as JSON keeps it
+Parts = Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper, made anew.
+
+    `measure(part)` fits and gives numbers, one record for each of `parts` (mostly data sets); `settings` is what they depend
+    on, and stands on the page: a record with other settings is not this figure's. `draw(canvas, found)` puts them on a
+    matplotlib figure of `size` inches, `says(found)` what is to be seen, beside what the paper shows. `quick` are parts that
+    need no data.
+    """
+
+    key: str
+    title: str
+    settings: str
+    parts: tuple[str, ...]
+    measure: Callable[[str], Values]
+    draw: Callable[[Any, Parts], None]
+    says: Callable[[Parts], Sequence[str]]
+    size: tuple[float, float] = (9.0, 5.0)
+    quick: tuple[str, ...] = ("iris",)
+    alt: str = ""
+
+
 @dataclass(frozen=True)
 class Paper:
     """A page: `reading(results)` gives its first sentences, `reasons(results)` what experiments say about printed numbers,
-    `tried` what was tried where we are worse, beginning with a mark as a reason does.
+    `tried` what was tried where we are worse, beginning with a mark as a reason does, `figures` the paper's figures.
     """
 
     key: str
@@ -87,6 +113,7 @@ class Paper:
     reading: Callable[[Any], Sequence[str]]
     tried: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (table, data set); "" stands for all data sets
     reasons: Callable[[Any], Sequence[Reason]] = lambda results: ()
+    figures: tuple[Figure, ...] = ()
 
 
 def settings_of(table: Table, case: Case, candidate: Candidate) -> str:

@@ -39,13 +39,23 @@ def data_of(name: str, rows: int | None) -> tuple[Any, Any]:
     if name == "synthetic":
         return make_multilabel_classification(500, 20, n_classes=2, n_labels=1, allow_unlabeled=False, random_state=0)
     found = datasets.load(name.partition(" ")[0])
-    X, y = found.X, found.y
+    X, y = _largest_classes(name.partition(" ")[2], found.X, found.y)
     if rows is not None and rows < len(y):
         kept, _ = train_test_split(np.arange(len(y)), train_size=rows, random_state=0, stratify=_strata(y))
         X, y = X[kept], y[kept]
     if name == "mnist":
         X = sparse.csr_matrix(X.astype(np.float64) / 255.0)
     return _varied(name.partition(" ")[2], X.astype(np.float64), y)
+
+
+def _largest_classes(variant: str, X: Any, y: Any) -> tuple[Any, Any]:
+    """What follows the name may be "60 classes": the largest ones."""
+    count, _, word = variant.partition(" ")
+    if word != "classes":
+        return X, y
+    classes, counts = np.unique(y, return_counts=True)
+    kept = np.flatnonzero(np.isin(y, classes[np.argsort(-counts, kind="stable")[: int(count)]]))
+    return X[kept], y[kept]
 
 
 def _varied(variant: str, X: Any, y: Any) -> tuple[Any, Any]:

@@ -36,6 +36,13 @@ def average_ranks(names: tuple[str, ...], scores: NDArray[np.float64]) -> Ranks:
     return Ranks(tuple(names[j] for j in order), tuple(float(ranks[j]) for j in order), n, p, float(critical))
 
 
+def rank_biserial(differences: NDArray[np.float64]) -> float:
+    """Effect size of Wilcoxon's signed ranks, from -1 (all data sets against) to 1 (all in favour); zeros count for none."""
+    known = differences[differences != 0.0]
+    ranks = stats.rankdata(np.abs(known))
+    return float(np.sum(np.sign(known) * ranks) / ranks.sum()) if len(known) else 0.0
+
+
 def picture(ranks: Ranks) -> str:
     """An axis of ranks, best on the left, machines hung below it, bars over those that cannot be told apart."""
     k = len(ranks.names)

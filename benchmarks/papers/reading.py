@@ -60,7 +60,7 @@ class Results:
     """The records of a paper, read for its page."""
 
     def __init__(self, paper: Paper, directory: Path = DIRECTORY):
-        self.paper, self._store = paper, Store(paper, directory)
+        self.paper, self.directory, self._store = paper, directory, Store(paper, directory)
 
     def table(self, key: str) -> Table:
         return next(table for table in self.paper.tables if table.key == key)
@@ -203,7 +203,8 @@ def few_splits(results: Results, table: Table, machine: str) -> str:
     counts = [len(cell.values) for cell in cells if cell]
     if not counts or min(counts) >= FEW_SPLITS:
         return ""
-    return f", a first look at {min(counts)} splits{'' if max(counts) == min(counts) else ' or more'}"
+    several = "split" if min(counts) == 1 else "splits"
+    return f", a first look at {min(counts)} {several}{'' if max(counts) == min(counts) else ' or more'}"
 
 
 def against(results: Results, table: Table, machine: str, rivals: Sequence[str], metric: str = "") -> str:

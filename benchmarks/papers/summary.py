@@ -6,34 +6,53 @@ from pathlib import Path
 import numpy as np
 
 from .pages import HEAD, ROOT, markdown
-from .plan import Paper
-from .ranks import Ranks, average_ranks, picture
-from .reading import Results, listed
+from .plan import Paper, Table
+from .ranks import Ranks, average_ranks, picture, rank_biserial
+from .reading import Results, few_splits, listed
 from .records import DIRECTORY
 
 README = ROOT / "README.md"
-PICTURE = "critical-difference.svg"
+REFERENCE = "Crammer-Singer"
+EFFECTS = (
+    f"How much a machine differs from {REFERENCE}, in points of accuracy: mean and median over the data sets, the mean in "
+    "units "
+    "of the deviation between data sets, the rank-biserial correlation of signed ranks (−1 to 1: behind or ahead on all of "
+    "them), and data sets by the corrected t-test."
+)
 BEGIN, END = "<!-- papers:begin -->", "<!-- papers:end -->"
 
 
 def summary_pages(results: Mapping[str, Results]) -> dict[str, str]:
-    """The summary and its picture; without the common comparison only the list of pages."""
+    """The summary and its pictures; without the common comparison only the list of pages."""
     parts = ["# The papers' tables, reproduced", HEAD.format(records="../../benchmarks/results/papers")]
     papers = [found for key, found in results.items() if key != "alike"]
     parts.append("\n".join(f"- [{r.paper.title}]({r.paper.key}.md). {_first(r)}" for r in papers))
     parts.append("Beside them: [ISM³ against softmax on FashionMNIST](ism3.md).")
+    pages = {}
+    for table, alike in _blocks(results):
+        shown, ranks = _scores(alike, table)
+        name = f"critical-difference{'' if table is alike.paper.tables[0] else f'-{table.key}'}.svg"
+        pages[name] = picture(ranks)
+        parts += [
+            f"## {_title(alike, table)}\n\n[The page of this comparison](alike.md) has deviations, tests and settings. "
+            f"{table.protocol}",
+            shown,
+            _verdict(ranks),
+            f"![Average ranks and the critical difference]({name})",
+            _effects(alike, table),
+        ]
+    return {"README.md": "\n\n".join(parts) + "\n", **pages}
+
+
+def _title(results: Results, table: Table) -> str:
+    title = results.paper.title
+    return title if table is results.paper.tables[0] else f"{title}: {table.title[0].lower()}{table.title[1:]}"
+
+
+def _blocks(results: Mapping[str, Results]) -> list[tuple[Table, Results]]:
+    """The tables of the common comparison that have been run."""
     alike = results.get("alike")
-    if alike is None or not _complete(alike):
-        return {"README.md": "\n\n".join(parts) + "\n"}
-    table, ranks = _scores(alike)
-    parts += [
-        f"## All machines, tuned alike\n\n[The page of this comparison](alike.md) has deviations, tests and settings. "
-        f"{alike.paper.tables[0].protocol}",
-        table,
-        _verdict(ranks),
-        f"![Average ranks and the critical difference]({PICTURE})",
-    ]
-    return {"README.md": "\n\n".join(parts) + "\n", PICTURE: picture(ranks)}
+    return [(table, alike) for table in alike.paper.tables if _complete(alike, table)] if alike else []
 
 
 def _first(results: Results) -> str:
@@ -41,13 +60,8 @@ def _first(results: Results) -> str:
     return lines[0] if lines else ""
 
 
-def ranks_of(results: Results) -> Ranks:
-    return _scores(results)[1]
-
-
-def _complete(results: Results) -> bool:
+def _complete(results: Results, table: Table) -> bool:
     """Whether there is a data set on which every machine has a result on every split."""
-    table = results.paper.tables[0]
     return any(
         all((cell := results.cell(table, case, name)) and len(cell.values) == n for name in results.machines(table))
         for case in results.cases(table)
@@ -55,9 +69,8 @@ def _complete(results: Results) -> bool:
     )
 
 
-def _scores(results: Results) -> tuple[str, Ranks]:
+def _scores(results: Results, table: Table) -> tuple[str, Ranks]:
     """The table of mean accuracies, and the ranks over the data sets on which everybody has a result."""
-    table = results.paper.tables[0]
     machines = results.machines(table)
     rows, complete = [], []
     for case in results.cases(table):
@@ -74,6 +87,32 @@ def _scores(results: Results) -> tuple[str, Ranks]:
     return markdown(["data set", "splits", *machines], rows), ranks
 
 
+def _effects(results: Results, table: Table) -> str:
+    """How large the differences from Crammer-Singer are, and how steady over the data sets."""
+    rows = []
+    for name in results.machines(table):
+        gaps = np.array(_gaps(results, table, name))
+        if name == REFERENCE or not len(gaps):
+            continue
+        spread = float(np.std(gaps, ddof=1)) if len(gaps) > 1 else 0.0
+        standard = f"{np.mean(gaps) / spread:+.2f}" if spread else "–"
+        numbers = [f"{np.mean(gaps):+.2f}", f"{np.median(gaps):+.2f}", standard, f"{rank_biserial(gaps):+.2f}"]
+        rows.append([name, *numbers, str(results.tally(table, name, REFERENCE)), str(len(gaps))])
+    header = ["machine", "mean", "median", "mean / deviation", "rank-biserial", "better / not different / worse", "sets"]
+    return f"{EFFECTS}\n\n{markdown(header, rows)}"
+
+
+def _gaps(results: Results, table: Table, name: str) -> list[float]:
+    """Accuracy minus that of the reference, in points, data set by data set, on the splits that both have."""
+    found = []
+    for case in results.cases(table):
+        ours, theirs = (results.cell(table, case, one) for one in (name, REFERENCE))
+        common = sorted(set(ours.values) & set(theirs.values)) if ours and theirs else []
+        if ours and theirs and common:
+            found.append(round(float(np.mean([ours.values[s] - theirs.values[s] for s in common])), 6))
+    return found
+
+
 def _verdict(ranks: Ranks) -> str:
     known = np.isfinite(ranks.p_value)
     test = f"Friedman's test for equal ranks: p = {ranks.p_value:.1g}" if known else "Too few data sets for a test"
@@ -88,7 +127,7 @@ def _verdict(ranks: Ranks) -> str:
 def write_readme(papers: Sequence[Paper], directory: Path = DIRECTORY) -> None:
     """Puts the three lines between the markers of the main README, if the common comparison has been run."""
     results = {paper.key: Results(paper, directory) for paper in papers}
-    if "alike" not in results or not _complete(results["alike"]):
+    if not _blocks(results):
         return
     text = README.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
@@ -98,19 +137,31 @@ def write_readme(papers: Sequence[Paper], directory: Path = DIRECTORY) -> None:
 
 def readme_lines(results: Mapping[str, Results]) -> str:
     """What stands between the markers in the main README."""
-    ranks = ranks_of(results["alike"])
-    top = next((g for g in ranks.groups if g[0] == 0), (0, 0))
+    blocks = _blocks(results)
+    first, *others = [_scores(found, table)[1] for table, found in blocks]
+    looks = [few_splits(found, table, REFERENCE) for table, found in blocks[1:]]
+    top = next((g for g in first.groups if g[0] == 0), (0, 0))
     papers = [found for key, found in results.items() if key != "alike"]
-    shown = ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranks.names, ranks.average, strict=True))
     short = [
         (found.paper.key, one.table.metrics[0], one.data, one.table.same_as.get(one.machine, one.machine))
         for found in papers
         for one in found.shortfalls()
     ]
+    wide = "".join(
+        f" On {ranks.n_data} sets of text and embeddings{look}: {_ranked(ranks)}; with a critical difference of "
+        f"{ranks.critical:.1f}."
+        for ranks, look in zip(others, looks, strict=True)
+    )
     return "\n".join([
-        f"- All machines tuned alike on {ranks.n_data} data sets, average ranks: {shown}.",
-        f"- The first {top[1] + 1} of them cannot be told apart on so many sets (critical difference {ranks.critical:.1f}).",
+        f"- All machines tuned alike on {first.n_data} data sets, average ranks: {_ranked(first)}.{wide}",
+        f"- The first {top[1] + 1} of the {first.n_data} sets' machines cannot be told apart on so many (critical "
+        "difference "
+        f"{first.critical:.1f}).",
         f"- {len(set(short))} numbers that the papers print for their own machine are missed here, by more than two "
         f"standard errors and by one protocol at least ({len(short)} entries, as some have several protocols or "
         "iterations): [each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
     ])  # fmt: skip
+
+
+def _ranked(ranks: Ranks) -> str:
+    return ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranks.names, ranks.average, strict=True))

@@ -15,7 +15,7 @@ from polymargin import M3SVC
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 papers = pytest.importorskip("benchmarks.papers", reason="the benchmarks are not part of an installed package")
-from benchmarks.papers import adam, arithmetic, chances, harness, plan, ranks, records, summary  # noqa: E402
+from benchmarks.papers import adam, arithmetic, chances, figures, harness, plan, ranks, records, summary  # noqa: E402
 from benchmarks.papers.pages import PAGES, all_pages  # noqa: E402
 from benchmarks.papers.reading import Results  # noqa: E402
 
@@ -200,6 +200,41 @@ def test_pages_are_a_function_of_the_records(runs):
     assert "| iris | 2 |" in pages["m3svm.md"]
 
 
+def test_figures_are_measured_once_and_made_of_their_records(tmp_path):
+    pytest.importorskip("matplotlib")
+    wanted = ("m3svm-2", "m3svm-6", "mcodm-2", "one_vs_none-1", "one_vs_none-2", "one_vs_none-3", "angular-5")
+    chosen = []
+    for paper in (papers.quick(papers.PAPERS[key]) for key in ("m3svm", "mcodm", "one_vs_none", "angular")):
+        kept = tuple(figure for figure in paper.figures if figure.key in wanted)
+        chosen.append(dataclasses.replace(paper, figures=kept))
+    said = []
+    parts = sum(len(figure.parts) for paper in chosen for figure in paper.figures)
+    assert figures.run_figures(chosen, tmp_path, said.append) == len(said) == parts
+    assert figures.run_figures(chosen, tmp_path, said.append) == 0  # all is there
+    drawn = figures.draw_figures(chosen, tmp_path, tmp_path / "images")
+    assert {path.stem for path in drawn} == set(wanted)
+    for paper in chosen:
+        text = "\n".join(figures.section(paper, tmp_path))
+        assert all(f"images/papers/{figure.key}.png" in text and figure.title in text for figure in paper.figures)
+        assert text.count("\n- The paper's figure") == text.count("\n- Ours") == len(paper.figures)
+
+
+def test_figures_with_other_settings_are_measured_again(tmp_path):
+    paper = papers.PAPERS["one_vs_none"]
+    (figure,) = (one for one in paper.figures if one.key == "one_vs_none-2")
+    assert figures.run_figures([dataclasses.replace(paper, figures=(figure,))], tmp_path, lambda line: None) == 1
+    other = dataclasses.replace(figure, settings="C = 1.")
+    assert not figures.found_of(paper, other, tmp_path) and figures.found_of(paper, figure, tmp_path)
+
+
+def test_figures_without_their_data_are_left_out(tmp_path):
+    paper = papers.PAPERS["m3svm"]
+    figure = dataclasses.replace(paper.figures[0], parts=("no such data",))
+    said = []
+    assert figures.run_figures([dataclasses.replace(paper, figures=(figure,))], tmp_path, said.append) == 0
+    assert "left out" in said[0]
+
+
 def test_critical_difference():
     """Demšar (2006), section 3.2.2: four machines on 14 data sets, 2.569 sqrt(4 * 5 / (6 * 14)) = 1.25."""
     scores = np.random.default_rng(0).normal(size=(14, 4))
@@ -245,6 +280,22 @@ class TestCommitted:
                 if found.searches:
                     numbers = f"{found.lowest} | {found.highest} | {found.searches} | **{100 * found.share:.0f} %**"
                     assert f"| {table.title} | **all** | {numbers} |" in page
+
+    def test_figures_have_all_their_parts_and_a_small_picture(self, tmp_path):
+        for paper in papers.PAPERS.values():
+            for figure in paper.figures:
+                advice = f"run python -m benchmarks papers figures {paper.key}"
+                assert tuple(figures.found_of(paper, figure)) == figure.parts, advice
+                assert (figures.IMAGES / f"{figure.key}.png").stat().st_size < 80_000
+            lines = records.read(figures.path_of(paper))
+            assert len({(r["figure"], r["part"], r["settings"]) for r in lines}) == len(lines)
+        known = {figure.key for paper in papers.PAPERS.values() for figure in paper.figures}
+        assert {path.stem for path in figures.IMAGES.glob("*.png")} == known
+
+    def test_pictures_are_drawn_from_the_records_alone(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        drawn = figures.draw_figures(list(papers.PAPERS.values()), target=tmp_path)
+        assert len(drawn) == sum(len(paper.figures) for paper in papers.PAPERS.values())
 
     def test_no_record_is_there_twice(self):
         for path in records.DIRECTORY.glob("*.jsonl"):

@@ -522,6 +522,14 @@ def test_support_by_class(kernel, labelled):
 # -- scikit-learn's tools ---------------------------------------------------------------------------------------
 
 
+def test_the_origin_is_where_all_scores_are_zero():
+    X = np.array([[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6]], dtype=float)
+    est = OneVsNoneSVC(C=10.0).fit(X, [[1, 0], [1, 0], [1, 1], [1, 1], [1, 1], [1, 1]])
+    np.testing.assert_allclose(est.decision_function(est.origin_[None]), 0.0, atol=1e-9)
+    with pytest.raises(AttributeError, match="origin_ with kernel='rbf'"):
+        _ = OneVsNoneSVC(kernel="rbf").fit(X, [0, 0, 1, 1, 1, 0]).origin_
+
+
 def test_search_and_cross_validation_with_label_matrices(labelled):
     X, Y = labelled
     grid = {"alpha": [0.1, 0.5], "threshold": [0.9, "auto"]}

@@ -502,6 +502,10 @@ def test_class_factors_side_by_side():
     few, many = f.lp_class_factors(1.1, 10), f.lp_class_factors(1.1, 1000)
     assert few["Remark 6"] == 40 and many["Remark 6"] == 4000
     assert many["Corollary 8, before its last step"] < many["Corollary 8"] < many["Remark 6"]
+    for found in (few, many, f.lp_class_factors(1.5, 26)):
+        assert found["Theorem 7, sampled"] < found["Corollary 8, before its last step"]
+    plain = f.lp_class_factors(2.0, 26)  # there E |g|_2^2 is c, and nothing is given away
+    assert plain["Theorem 7, sampled"] == pytest.approx(plain["Corollary 8, before its last step"], rel=0.01)
 
 
 def test_a_bound_is_a_dictionary_for_json(overlapping):

@@ -115,13 +115,6 @@ def test_decision_regions_of_two_classes_have_the_scores_of_each(iris):
     assert abs(own[np.arange(len(y)), (y == machine.classes_[1]).astype(int)].min() - 1.0) < 0.5  # members reach about 1
 
 
-def test_the_planes_of_one_versus_none_are_drawn(tmp_path, monkeypatch, capsys):
-    script = Path(__file__).resolve().parents[2] / "examples" / "one_vs_none_planes.py"
-    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "planes.png")])
-    runpy.run_path(str(script), run_name="__main__")
-    assert (tmp_path / "planes.png").exists() and capsys.readouterr().out.count("support rows") == 3
-
-
 @pytest.mark.parametrize(
     "change, says", [({"lines": "both"}, "lines='both'"), ({"resolution": 1}, "resolution=1"), ({}, "two columns")]
 )

@@ -91,6 +91,8 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         The weight of the squared sum of the offsets in use. Soft biases only.
     support_by_class_ : list of ndarray
         For each class its own rows with a score of at most 1 (to tolerance): their numbers in X.
+    origin_ : ndarray of shape (n_features,)
+        The paper's origin x_0: scores are ``w_k . (x - x_0)``. Linear machines only.
 
     Notes
     -----
@@ -339,6 +341,17 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         """For each class its own rows with a score of at most 1 (to tolerance)."""
         self._fitted("_support_rows", "support_by_class_")
         return np.split(self._support_rows, self._support_ends[:-1])
+
+    @property
+    def origin_(self) -> NDArray[np.float64]:
+        """Where all scores are 0, nearest to zero if there are several; the best in least squares if there is none.
+
+        There is one where the class vectors are independent, so not, as a rule, with more classes than columns.
+        """
+        W = self._fitted("class_vectors_", "origin_")
+        dense = np.asarray(W.toarray() if hasattr(W, "toarray") else W, dtype=np.float64)
+        found = np.linalg.lstsq(dense, -self.class_offsets_.astype(np.float64), rcond=None)[0]
+        return np.asarray(found, dtype=np.float64)
 
     def _problem_on(self, X: Any, y: Any, sample_weight: Any) -> LabelProblem:  # type: ignore[override]
         weight = validation.sample_weights(sample_weight, X.shape[0])
