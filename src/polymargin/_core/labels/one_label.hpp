@@ -138,7 +138,7 @@ private:
         double sum = 0.0;
         for (Size i = 0; i < n_; ++i) sum += a_[i];
         const double curvature = squared_norm() + 2.0 * (sum - total_);
-        if (!(curvature > 0.0)) return;
+        if (!(curvature > 0.0 && curvature < infinity)) return;
         const double factor = squared_ ? sum / curvature : std::min(1.0, sum / curvature);
         for (Size i = 0; i < n_; ++i) a_[i] *= factor;
         for (double& v : v_) v *= factor;
