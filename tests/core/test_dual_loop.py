@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import twins
-from loops import BUILDS, STORAGES, open_loop, problem_data, solved_row
+from loops import BUILDS, STORAGES, open_loop, problem_data, solved_row, stored
 
 from polymargin import _core
 from polymargin._core import _baseline, native
@@ -175,3 +175,18 @@ def test_the_same_seed_gives_the_same_bits():
 def test_the_baseline_build_can_be_asked_for(monkeypatch):
     monkeypatch.setenv("POLYMARGIN_CPU", "baseline")
     assert _core._best_build() is _baseline
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("metric", ["identity", "class_scales"])
+@pytest.mark.parametrize("build", BUILDS)
+def test_norms_of_class_vectors_whose_columns_are_far_from_zero(build, metric, storage):
+    """Differences of sums over raw vectors would be rounding alone, and may be negative."""
+    X, y, cost = problem_data(0)
+    X = (X + 1e6).astype(np.float32).astype(np.float64)
+    loop = build.row_loop("box", metric, stored(build, X, storage), y, cost, 4, False, 0, [], None, 1, 1)
+    loop.start_intercept(X.mean(axis=0), 0.2)
+    loop.ascend(20 * len(y), 1e-9)
+    norms = np.square(loop.weights()).sum(axis=0)
+    np.testing.assert_allclose(loop.squared_norms(), norms, rtol=1e-9)
+    np.testing.assert_allclose(loop.squared_norm, norms.sum(), rtol=1e-9)

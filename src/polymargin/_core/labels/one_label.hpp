@@ -107,9 +107,12 @@ private:
     double offset() const { return x_.free_offset ? centre_ + sum_ * x_.inverse_rho - (mean_ - sum_ * x_.mean_norm) : 0.0; }
 
     double squared_norm() const {
-        double sum = sum_ * (x_.mean_norm * sum_ - 2.0 * mean_);
-        for (double v : v_) sum += v * v;
-        return std::max(0.0, sum);
+        double raw = 0.0, sum = 0.0;
+        for (double v : v_) raw += v * v;
+        const double square = raw + sum_ * (x_.mean_norm * sum_ - 2.0 * mean_);
+        if (!x_.free_offset || square > cancelled * raw) return square;
+        for (Size j = 0; j < v_.size(); ++j) sum += (v_[j] - sum_ * x_.mean[j]) * (v_[j] - sum_ * x_.mean[j]);
+        return sum;
     }
 
     void write_weights(double* w) const {

@@ -178,8 +178,9 @@ std::vector<double> Weights::squared_norms() const {
     std::vector<double> out(sums_.size(), 0.0);
     rows_.add_squares(V_.data(), out.data());
     for (Size k = 0; k < out.size(); ++k) {
+        const double raw = out[k];
         out[k] += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
-        out[k] = out[k] > 0.0 ? out[k] : 0.0;
+        if (intercept_.on && !(out[k] > cancelled * raw)) out[k] = centred_square(k);
     }
     out.resize(c_);
     return out;
@@ -196,7 +197,17 @@ double Weights::squared_norm() const {
     }
     const double* w = read();
     for (Size k = 0; k < V_.size(); ++k) sum += w[k] * w[k];
+    const double raw = sum;
     for (Size k = 0; k < sums_.size(); ++k) sum += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
+    if (!intercept_.on || sum > cancelled * raw) return sum;
+    sum = 0.0;
+    for (Size k = 0; k < sums_.size(); ++k) sum += centred_square(k);
+    return sum;
+}
+
+double Weights::centred_square(Size k) const {
+    double sum = 0.0;
+    for (Size j = 0; j < rows_.n_features(); ++j) sum += centred_weight(j, k) * centred_weight(j, k);
     return sum;
 }
 

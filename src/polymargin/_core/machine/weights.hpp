@@ -231,6 +231,8 @@ public:
     double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
 
 private:
+    double centred_square(Size k) const;  // of a class, entry by entry: where sums cancel
+
     double norm_in_matrix() const;
     double norm_in_coupling() const;
     void coupled_weights(Size feature, double* out) const;

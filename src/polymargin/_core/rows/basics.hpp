@@ -23,6 +23,10 @@ using Poll = std::function<void()>;  // called every few milliseconds; throws to
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+// Squares of centred vectors are sums over the raw ones, less what the means add. Where that leaves no more than this part of
+// them, columns are far from 0 and little of it is right: then the entries are centred first.
+constexpr double cancelled = 1e-6;
+
 // Asks for the cache lines of a range. Rows are visited at random, so the hardware does not see the next one coming; very
 // long rows are left to it after their beginning.
 inline void prefetch_range(const void* begin, Size bytes) {
