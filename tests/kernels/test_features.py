@@ -310,3 +310,17 @@ def test_bad_functions():
         KernelMap(lambda A, B: np.full((len(A), len(B)), np.nan)).fit_transform(X)
     with pytest.raises(ValueError, match="not finite"):
         KernelMap("poly", gamma=1e30, degree=20).fit_transform(X)
+
+
+@pytest.mark.parametrize("n", [50, 300, 1000])
+def test_one_pair_of_rows_tells_that_a_kernel_is_not_definite(n):
+    """All rows are alike but for one pair, which a few columns of the kernel may miss."""
+
+    def kernel(A, B):
+        pair = np.outer(A[:, 0] == 17, B[:, 0] == 31) + np.outer(A[:, 0] == 31, B[:, 0] == 17)
+        return np.where(pair, 0.75, 1.0)
+
+    X = np.arange(n, dtype=np.float64)[:, None]
+    assert np.linalg.eigvalsh(kernel(X, X))[0] == pytest.approx(-0.25, rel=0.1)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        KernelMap(kernel).fit_transform(X)

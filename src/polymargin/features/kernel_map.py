@@ -50,6 +50,7 @@ _PRODUCT_ENTRIES = 1 << 29  # multiplications of a matrix product, which no sign
 _COPY_ENTRIES = 1 << 20  # numbers copied at a time, for the same reason
 _DIAGONAL_TILE = 16  # rows of a callable's diagonal per call: few calls against few values thrown away
 _SAMPLE = 64  # columns of a kernel function to check it by
+_ALL_COLUMNS = 1000  # rows up to which all columns are: a few entries of a sample may miss a few pairs of rows
 _KEEP = 0.1  # a candidate stays if the others leave at least this part of the largest residual
 _TRACE_TOL = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
 _LARGE_MAP = 20_000_000  # features up to which a map of float32 rows is kept in double precision
@@ -288,14 +289,14 @@ class KernelMap:
         """Cauchy-Schwarz: ``(E z)_i^2 <= E_ii z'Ez`` for every z if E = K - Phi Phi' is positive semi-definite.
 
         The diagonal does not tell: that of [[0, 1], [1, 0]] is 0. For a given matrix z is random signs, which see all
-        entries; a function is asked for a few columns, z = unit vectors.
+        entries; a function is asked for a few columns, of few rows for all: z = unit vectors.
         """
         n = len(state.diagonal)
         if self.kernel == "precomputed":
             Z = rng.choice(np.array([-1.0, 1.0]), size=(n, 4)).astype(X.dtype)
             image = (X @ Z).astype(np.float64)
         else:
-            sample = rng.choice(n, size=min(n, _SAMPLE), replace=False)
+            sample = np.arange(n) if n <= _ALL_COLUMNS else rng.choice(n, size=_SAMPLE, replace=False)
             Z = (np.arange(n)[:, None] == sample).astype(X.dtype)
             image = np.concatenate([self._block(X, rows, sample) for rows in _tiles(np.arange(n), _TILE)]).astype(np.float64)
         Phi = state.Phi[:, : state.rank]
