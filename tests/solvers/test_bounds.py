@@ -185,6 +185,6 @@ def test_the_best_multiples_of_parts_of_any_size(ratio: float) -> None:
             return float(linear @ x - 0.5 * np.dot(x, H @ x))
 
         found = bounds._largest_in_square(linear, H)
-        assert 0.0 <= min(found) and max(found) <= 1.0
+        assert min(found) >= 0.0 and max(found) <= 1.0
         size = np.abs(linear).sum() + np.abs(H).sum()
         assert value(found) >= max(map(value, corners)) - 1e-12 * size
