@@ -74,12 +74,11 @@ def kernel_values(est: Any, A: Any, B: Any) -> tuple[Array, Array]:
         exponent = gamma * cdist(P, Q, "sqeuclidean" if squares else "cityblock")
         K = np.exp(-exponent)
         reach = exponent
-        if squares:  # the distances may be formed from inner products, of the rows as they are or about their mean
-            origins = (0.0, Q.mean(axis=0) if len(Q) else 0.0)
+        if squares:  # formed from inner products, of the rows as they are, about their mean or about the first support row
+            origins = (0.0, Q.mean(axis=0), Q[0]) if len(Q) else (0.0,)
             sizes = [(np.square(P - o).sum(axis=1), np.square(Q - o).sum(axis=1)) for o in origins]
-            reach = gamma * np.maximum(*(np.add.outer(*pair) for pair in sizes))
-        # an exponent that is off by t moves its exponential by K (exp(t) - 1), which may be many times K t
-        return K, np.minimum(K * np.expm1(np.minimum(4.0 * eps * (1.0 + reach), 700.0)), 1.0)
+            reach = gamma * np.maximum.reduce([np.add.outer(*pair) for pair in sizes])
+        return K, np.minimum(4.0 * eps * K * (1.0 + reach), 1.0)
     inner = np.asarray(P.astype(WIDE) @ Q.T.astype(WIDE), dtype=np.float64)
     size = gamma * np.outer(np.linalg.norm(P, axis=1), np.linalg.norm(Q, axis=1)) + abs(est.coef0)
     if est.kernel == "sigmoid":
