@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 # One check gives a class the weight 1000; others set n_components, which means something to kernels only.
 quiet = pytest.mark.filterwarnings("ignore:.*trivial solution", "ignore:.*n_components")
 # Decisions of AngularSVC differ by 7e-7 where its objectives differ by 3e-13: it is to go as far as rounding lets it, and
-# may say that this was not all that was asked for. Rounding decides whether that is far enough: rows twice are sums in another
-# order.
+# may say that this was not all that was asked for. Rounding decides whether that is far enough: rows twice are sums in
+# another order.
 _CLOSE = {"AngularSVC": 3e-15}
 
 
