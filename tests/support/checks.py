@@ -1,5 +1,6 @@
 """How scikit-learn's estimator checks are run."""
 
+import re
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ quiet = pytest.mark.filterwarnings("ignore:.*trivial solution", "ignore:.*n_comp
 # may say that this was not all that was asked for. Rounding decides whether that is far enough: rows twice are sums in
 # another order.
 _CLOSE = {"AngularSVC": 3e-15}
+_ROUNDED = 5e-7  # what decisions may differ by, then
 
 
 def check_name(check: Any) -> str:
@@ -29,7 +31,8 @@ def run_check(estimator: Any, check: Any) -> None:
             warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             check(clone(estimator).set_params(tol=tol))
-        except AssertionError:
-            if type(estimator).__name__ not in _CLOSE:
+        except AssertionError as error:
+            found = re.search(r"Max relative difference among violations: (\S+)", str(error))
+            if type(estimator).__name__ not in _CLOSE or found is None or not float(found[1]) <= _ROUNDED:
                 raise
-            pytest.xfail("decisions differ by up to 1.3e-7 where rounding has other orders, 1e-7 is asked for: not convex")
+            pytest.xfail(f"decisions differ by {found[1]} of their size, 1e-7 is asked for: not convex")
