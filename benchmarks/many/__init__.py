@@ -45,10 +45,10 @@ def child(case: str, side: str) -> None:
     Y, trained = split.label_matrix(split.y_test), split.label_matrix(split.y)
     measured = {f"P@{k}": precision_at_k(Y, top, k) for k in PLACES} | {"nDCG@5": ndcg_at_k(Y, top, K)}
     measured["PSP@5"] = propensity_scored_precision_at_k(Y, top, label_propensities(trained), K)
-    measured["right"] = "".join("01"[int(Y[i, label])] for i, label in enumerate(top[:, 0]))  # the best label, row by row
+    right = "".join("01"[int(Y[i, label])] for i, label in enumerate(top[:, 0]))  # the best label, row by row
     about = {"rows": split.X.shape[0], "columns": split.X.shape[1], "labels": len(set(trained.indices.tolist()))}
     costs = {"seconds": seconds, "seconds_predict": spent, "extra": extra, "size": fitted.size()}
-    print(json.dumps({**about, **measured, **costs, **fitted.notes}))
+    print(json.dumps({**about, **measured, "right": right, **costs, **fitted.notes}))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
