@@ -2,10 +2,11 @@
 
 Both sides choose C on the same grid, and their cuts, inside the training rows, for the measure they are judged by. LinearSVC
 is fitted once for each inner fold and C, its cuts are the best for the scores of rows left out (one for all labels, or one
-for each), and it is fitted once more. MultiLabelSVC chooses its cuts by itself (threshold="per_label"), `threshold_score_`
-tells which C is better, and it goes from one C to the next by a warm start. "MultiLabelSVC, chosen" takes the loss, too,
-by `threshold_score_`: nothing is seen of the test rows. Seconds are those of the processor, for the choice by Jaccard
-index, the last fit included; those of the chosen loss are the sum of all that it was chosen among.
+for each), and it is fitted once more. MultiLabelSVC chooses its cuts by itself (threshold="per_label"), and whether a row
+may be without labels; "LinearSVC, our cuts" shows what this is worth beside another machine. `threshold_score_` tells
+which C is better, and it goes from one C to the next by a warm start. "MultiLabelSVC, chosen" takes the loss, too, by
+`threshold_score_`: nothing is seen of the test rows. Seconds are those of the processor, for the choice by Jaccard index,
+the last fit included; those of the chosen loss are the sum of all that it was chosen among.
 
 `--why` asks what tells the losses apart, without any cut: for each loss and C, and with the intercept penalised as LinearSVC
 has it (a column of ones), the micro-averaged precision of the test scores over all cuts, and the share of the training
@@ -33,7 +34,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from polymargin import MultiLabelSVC
-from polymargin.estimators.fitting.cut import best_cut, best_cuts
+from polymargin.estimators.fitting.cut import Chosen, best_cuts, chosen_cut, label_sets, steady_cuts
 from polymargin.metrics import known_label_score
 
 from . import results
@@ -52,12 +53,20 @@ AT = 0.02
 CHOSEN_AMONG = ("relevance", "squared_relevance")
 
 
-def common_cut(scores: Any, Y: Any, metric: str) -> Any:
-    return best_cut(scores, Y.astype(np.int8), np.ones(len(Y)), metric, allow_empty=True)
+def common_cut(scores: Any, Y: Any, metric: str) -> Chosen:
+    return chosen_cut(scores, Y.astype(np.int8), np.ones(len(Y)), metric, ways=(True,))
 
 
-def cut_per_label(scores: Any, Y: Any, metric: str) -> Any:
-    return best_cuts(scores, Y.astype(np.int8), np.ones(len(Y)), metric)
+def cut_per_label(scores: Any, Y: Any, metric: str) -> Chosen:
+    cuts = best_cuts(scores, Y.astype(np.int8), np.ones(len(Y)), metric)
+    return Chosen(cuts, True, known_label_score(Y, scores >= cuts, metric=metric))
+
+
+def our_cuts(scores: Any, Y: Any, metric: str) -> Chosen:
+    return steady_cuts(scores, Y.astype(np.int8), np.ones(len(Y)), metric, 0)
+
+
+RIVALS = {"LinearSVC, one cut": common_cut, "LinearSVC, cuts": cut_per_label}
 
 
 class Rival:
@@ -76,13 +85,13 @@ class Rival:
     def machine(self, C: float, rows: Any = slice(None)) -> Any:
         return OneVsRestClassifier(LinearSVC(C=C, random_state=0)).fit(self.X[rows], self.Y[rows])
 
-    def predict(self, X: Any, metric: str, cuts_of: Callable[..., Any]) -> tuple[Any, float]:
+    def predict(self, X: Any, metric: str, cuts_of: Callable[..., Chosen]) -> tuple[Any, float]:
         """Label sets, and the seconds of everything that led to them."""
         start = time.process_time()
         found = {C: cuts_of(scores, self.Y, metric) for C, scores in self.left_out.items()}
-        value = {C: known_label_score(self.Y, self.left_out[C] >= cuts, metric=metric) for C, cuts in found.items()}
-        best = max(value, key=lambda C: value[C])
-        predicted = self.machine(best).decision_function(X) >= found[best]
+        best = max(found, key=lambda C: found[C].value)
+        cuts, allow_empty, _ = found[best]
+        predicted = label_sets(self.machine(best).decision_function(X), cuts, allow_empty)
         return predicted, self.seconds + time.process_time() - start
 
 
@@ -125,10 +134,8 @@ def splits(name: str, quick: bool, k: int, repeats: int) -> Iterator[tuple[Any, 
 
 def sides(X: Any, Y: Any, X_test: Any, metric: str, rival: Rival, more: tuple[str, ...]) -> dict[str, tuple[Any, float]]:
     grid = tuple(rival.left_out)
-    found = {
-        "LinearSVC, one cut": rival.predict(X_test, metric, common_cut),
-        "LinearSVC, cuts": rival.predict(X_test, metric, cut_per_label),
-    }
+    cuts_of = {**RIVALS, "LinearSVC, our cuts": our_cuts}
+    found = {side: rival.predict(X_test, metric, choose) for side, choose in cuts_of.items()}
     fitted = {loss: ours(X, Y, X_test, metric, grid, loss) for loss in (*CHOSEN_AMONG, *more)}
     chosen = max((fitted[loss] for loss in CHOSEN_AMONG), key=lambda one: one.left_out)
     found["MultiLabelSVC, chosen"] = chosen.predicted, sum(fitted[loss].seconds for loss in CHOSEN_AMONG)
@@ -169,8 +176,8 @@ def of_tenths(Y: Any, predicted: Any, metric: str) -> list[float]:
 
 def ahead_of_rival(values: dict[str, Any], tenths: dict[str, Any], metric: str) -> tuple[float, float]:
     """How far the chosen machine is ahead of the better LinearSVC, and the standard error of that."""
-    ours, rivals = "MultiLabelSVC, chosen", ("LinearSVC, one cut", "LinearSVC, cuts")
-    rival = max(rivals, key=lambda side: float(np.mean(values[side][metric])))
+    ours = "MultiLabelSVC, chosen"
+    rival = max(RIVALS, key=lambda side: float(np.mean(values[side][metric])))
     parts = np.subtract(tenths[ours][metric], tenths[rival][metric])
     difference = float(np.mean(values[ours][metric]) - np.mean(values[rival][metric]))
     return difference, float(parts.std(ddof=1) / np.sqrt(len(parts)))

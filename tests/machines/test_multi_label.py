@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, LinearSVC
 
@@ -243,14 +244,47 @@ def test_many_cuts_are_not_praised_for_what_they_know_by_heart(metric):
     Y = (rng.random(scores.shape) < 0.03).astype(np.int8)  # scores say nothing
     by_heart = known_label_score(Y, scores >= best_cuts(scores, Y, weight, metric), metric=metric)
     new = (rng.random(scores.shape) < 0.03).astype(np.int8)
-    cuts, forecast = steady_cuts(scores, Y, weight, metric, 0)
-    worth = known_label_score(new, scores >= cuts, metric=metric)
-    assert abs(forecast - worth) < 0.5 * (by_heart - worth)
+    found = steady_cuts(scores, Y, weight, metric, 0)
+    worth = known_label_score(new, label_sets(scores, found.cuts, found.allow_empty), metric=metric)
+    assert abs(found.value - worth) < 0.5 * (by_heart - worth)
 
 
 def test_empty_sets_are_allowed():
     X, Y = labelled(10)
     assert (MultiLabelSVC().fit(X, Y).predict(X).sum(axis=1) == 0).any()
+
+
+def hardly_told_apart(seed, empty):
+    """Rows with one label each, or for the most part with none, and columns that say something about it."""
+    rng = np.random.default_rng(seed)
+    Y = np.eye(4, dtype=int)[rng.integers(0, 4, 300)]
+    Y[rng.random(len(Y)) < empty] = 0
+    return 1.2 * Y + rng.standard_normal(Y.shape), Y
+
+
+@pytest.mark.parametrize("threshold", ["auto", "per_label"])
+@pytest.mark.parametrize("metric", ["jaccard", "subset_accuracy"])
+def test_whether_sets_may_be_empty_is_chosen_on_rows_left_out(threshold, metric):
+    X, Y = hardly_told_apart(0, empty=0.0)
+    X_new, Y_new = hardly_told_apart(1, empty=0.0)
+
+    def quality(machine):
+        return known_label_score(Y_new, machine.predict(X_new), metric=metric)
+
+    asked = MultiLabelSVC(loss="squared_relevance", threshold=threshold, metric=metric)
+    free, full = clone(asked).set_params(allow_empty=True).fit(X, Y), clone(asked).fit(X, Y)
+    assert free.allow_empty_ and not full.allow_empty_ and full.predict(X_new).any(axis=1).all()
+    assert full.threshold_score_ > free.threshold_score_ and quality(full) > quality(free)
+    assert clone(asked).fit(*hardly_told_apart(0, empty=0.6)).allow_empty_
+
+
+def test_rows_that_must_have_a_label_have_that_of_the_highest_score():
+    X, Y = labelled(10)
+    machine = MultiLabelSVC(allow_empty=False).fit(X, Y)
+    few, scores = MultiLabelSVC().fit(X, Y).predict(X), machine.decision_function(X)
+    none = few.sum(axis=1) == 0
+    np.testing.assert_array_equal(machine.predict(X)[~none], few[~none])
+    np.testing.assert_array_equal(machine.predict(X)[none], np.eye(4, dtype=int)[scores[none].argmax(axis=1)])
 
 
 # ---- kind errors --------------------------------------------------------------------------------------------------------
@@ -262,6 +296,7 @@ def test_empty_sets_are_allowed():
         ({"loss": "hinge"}, "loss='hinge'.*relevance"),
         ({"threshold": "best"}, "threshold='best'.*per_label"),
         ({"metric": "f1"}, "metric='f1'.*micro_f1"),
+        ({"allow_empty": "no"}, "allow_empty='no'"),
     ],
 )
 def test_parameters_are_checked(params, words):

@@ -38,8 +38,9 @@ class Judged:
 
     def __init__(self, scores: Array, Y: NDArray[np.int8], weight: Array):
         """If Y holds -1, zeros are unknown: they count neither as members nor as predicted."""
-        self.scores, self.member, self.weight = scores, Y > 0, weight
+        self.scores, self.member = scores, Y > 0
         self.known = Y != 0 if (Y < 0).any() else np.ones(Y.shape, dtype=bool)
+        self.weight = weight * self.known.any(axis=1)  # rows of which nothing is known say nothing
 
     @cached_property
     def down(self) -> NDArray[np.intp]:
@@ -55,6 +56,10 @@ class Judged:
     def by_label(self) -> NDArray[np.intp]:
         """Rows of each label, (c, n), from the highest score on."""
         return np.argsort(-self.scores.T, axis=1, kind="stable")
+
+    @cached_property
+    def n_members(self) -> NDArray[np.intp]:
+        return self.member.sum(axis=1)
 
     def part(self, rows: NDArray[np.bool_]) -> Judged:
         """Some of the rows."""
@@ -92,21 +97,25 @@ def best_cut(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "j
     Lowering the cut adds labels one at a time. What each adds to the metric is known from its place in its row (or, for
     "macro_f1", among the scores of its label), so one sort of all scores judges all cuts.
     """
-    return _common_cut(Judged(scores, Y, weight), metric, allow_empty)
+    return _common_cuts(Judged(scores, Y, weight), metric, (allow_empty,))[0]
 
 
-def _common_cut(judged: Judged, metric: str, allow_empty: bool) -> float:
+def _common_cuts(judged: Judged, metric: str, ways: tuple[bool, ...]) -> list[float]:
+    """One for each way: empty sets are allowed, or not."""
     if metric == "micro_f1":
-        return _cut_of_micro_f1(judged)
+        return [_cut_of_micro_f1(judged)] * len(ways)
     by_label = metric == "macro_f1"
     order = judged.by_label if by_label else judged.by_row
-    values = _SEQUENCES[metric](judged, order)
-    if not allow_empty and not by_label:  # the highest score of a row is there from the beginning
-        values[:, 0] = values[:, 1]
-    gains = np.empty(order.shape)
-    np.put_along_axis(gains, order, np.diff(values, axis=1), axis=1)
-    entries = (gains.T if by_label else gains).ravel()
-    return _best_event(judged.scores.ravel()[judged.down], entries[judged.down])
+    in_order = np.diff(_SEQUENCES[metric](judged, order), axis=1)
+    sorted_scores, found = judged.scores.ravel()[judged.down], []
+    for allow_empty in ways:
+        if not allow_empty and not by_label:  # the highest score of a row is there from the beginning
+            in_order[:, 0] = 0.0
+        gains = np.empty(order.shape)
+        np.put_along_axis(gains, order, in_order, axis=1)
+        entries = (gains.T if by_label else gains).ravel()
+        found.append(_best_event(sorted_scores, entries[judged.down]))
+    return found
 
 
 def _cut_of_micro_f1(judged: Judged) -> float:
@@ -143,14 +152,14 @@ def _jaccard_sequence(judged: Judged, order: NDArray[np.intp]) -> Array:
     """Of each row, with its highest 0, 1, 2 ... labels; in the weight of the row."""
     hits = _with_nothing(np.take_along_axis(judged.member, order, axis=1).astype(np.int32))
     chosen = _with_nothing(np.take_along_axis(judged.known, order, axis=1).astype(np.int32))
-    union = chosen + judged.member.sum(axis=1, keepdims=True) - hits
+    union = chosen + judged.n_members[:, None] - hits
     return np.asarray(np.where(union > 0, hits / np.maximum(union, 1), 1.0) * judged.weight[:, None])
 
 
 def _subset_sequence(judged: Judged, order: NDArray[np.intp]) -> Array:
     hits = _with_nothing(np.take_along_axis(judged.member, order, axis=1).astype(np.int32))
     chosen = _with_nothing(np.take_along_axis(judged.known, order, axis=1).astype(np.int32))
-    return np.asarray(((hits == chosen) & (hits == judged.member.sum(axis=1, keepdims=True))) * judged.weight[:, None])
+    return np.asarray(((hits == chosen) & (hits == judged.n_members[:, None])) * judged.weight[:, None])
 
 
 def _f1_sequence(judged: Judged, order: NDArray[np.intp]) -> Array:
@@ -175,7 +184,7 @@ def best_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str = "
     others stand still.
     """
     judged = Judged(scores, Y, weight)
-    return _own_cuts(judged, _common_cut(judged, metric, allow_empty=True), metric)
+    return _own_cuts(judged, _common_cuts(judged, metric, (True,))[0], metric)
 
 
 def _own_cuts(judged: Judged, common: float, metric: str) -> Array:
@@ -259,40 +268,66 @@ def _climb(judged: Judged, ranked: _Ranked, cuts: Array, metric: str) -> Array:
     return ranked.cuts_at(reach)
 
 
-class SteadyCuts(NamedTuple):
-    """Cuts of the labels, and their metric: of rows that had no part in choosing them, if there are enough."""
+class Cuts(NamedTuple):
+    """A cut of all labels or one for each, and whether rows that reach none stay without labels."""
 
-    cuts: Array
+    cuts: Any
+    allow_empty: bool
+
+    def value(self, judged: Judged, metric: str) -> float:
+        return _metric(judged, label_sets(judged.scores, self.cuts, self.allow_empty), metric)
+
+
+class Chosen(NamedTuple):
+    """Cuts, and their metric: of many cuts that of rows that had no part in choosing them, if there are enough."""
+
+    cuts: Any
+    allow_empty: bool
     value: float
 
 
-def steady_cuts(scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int) -> SteadyCuts:
+def chosen_cut(
+    scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, ways: tuple[bool, ...] = (True, False)
+) -> Chosen:
+    """The best cut of all labels, by the better one of the ways: empty sets are allowed, or not."""
+    judged = Judged(scores, Y, weight)
+    return _best_of(list(map(Cuts, _common_cuts(judged, metric, ways), ways)), judged, metric)
+
+
+def _best_of(found: list[Cuts], judged: Judged, metric: str) -> Chosen:
+    values = [cuts.value(judged, metric) for cuts in found]
+    best = int(np.argmax(values))
+    return Chosen(*found[best], values[best])
+
+
+def steady_cuts(
+    scores: Array, Y: NDArray[np.int8], weight: Array, metric: str, seed: int, ways: tuple[bool, ...] = (True, False)
+) -> Chosen:
     """Cuts of the labels, drawn towards the one cut of all as far as rows that had no part in choosing them say it pays.
 
     The best cut of a rare label is a matter of few rows. Of some mixtures of the two, that one is taken which is best on
-    each half of the rows when its cuts are those of the other half. Its value is that of the halves: on the rows that they
-    were chosen by many cuts look better than few, whatever they are worth.
+    each half of the rows when its cuts are those of the other half; of the ways, allowing empty sets or not, likewise. Its
+    value is that of the halves: on the rows that they were chosen by many cuts look better than few.
     """
     judged = Judged(scores, Y, weight)
     if len(scores) < _FEWEST_ROWS:
         cuts = best_cuts(scores, Y, weight, metric)
-        return SteadyCuts(cuts, _metric(judged, scores >= cuts, metric))
-    rng, values = np.random.default_rng(seed), np.zeros(len(_MIXTURES))
+        return _best_of([Cuts(cuts, way) for way in ways], judged, metric)
+    rng, values = np.random.default_rng(seed), np.zeros(len(ways) * len(_MIXTURES))
     times = max(1, min(_MOST_TIMES, _ROWS_TO_JUDGE // len(scores)))
     for _ in range(times):
         half = rng.permutation(len(scores)) % 2 == 0
         halves = judged.part(half), judged.part(~half)
         for chosen_by, judged_by in (halves, halves[::-1]):
-            mixed = _mixtures(chosen_by, metric)
-            values += [_metric(judged_by, judged_by.scores >= cuts, metric) for cuts in mixed]
+            values += [cuts.value(judged_by, metric) for cuts in _mixtures(chosen_by, metric, ways)]
     best = int(values.argmax())
-    return SteadyCuts(_mixtures(judged, metric)[best], float(values[best]) / (2 * times))
+    return Chosen(*_mixtures(judged, metric, ways)[best], float(values[best]) / (2 * times))
 
 
-def _mixtures(judged: Judged, metric: str) -> list[Array]:
-    common = _common_cut(judged, metric, allow_empty=True)
-    own = _own_cuts(judged, common, metric)
-    return [part * own + (1.0 - part) * common for part in _MIXTURES]
+def _mixtures(judged: Judged, metric: str, ways: tuple[bool, ...]) -> list[Cuts]:
+    common = _common_cuts(judged, metric, ways)
+    own = _own_cuts(judged, common[0], metric)
+    return [Cuts(part * own + (1.0 - part) * cut, way) for cut, way in zip(common, ways, strict=True) for part in _MIXTURES]
 
 
 def _metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
@@ -302,18 +337,19 @@ def _metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
     hits, taken, members = (judged.weight @ flags for flags in (chosen & judged.member, chosen, judged.member))
     if metric == "micro_f1":
         hits, taken, members = hits.sum(keepdims=True), taken.sum(keepdims=True), members.sum(keepdims=True)
-    return float((2.0 * hits / np.maximum(taken + members, 1e-300)).mean())
+    values = 2.0 * hits / np.maximum(taken + members, 1e-300)
+    return float(values.mean() if metric == "micro_f1" else values[judged.known.any(axis=0)].mean())
 
 
 def _row_metric(judged: Judged, chosen: NDArray[np.bool_], metric: str) -> float:
     chosen = chosen & judged.known
-    hits, wrong = (chosen & judged.member).sum(axis=1), (chosen & ~judged.member).sum(axis=1)
-    members = judged.member.sum(axis=1)
+    hits, members = (chosen & judged.member).sum(axis=1), judged.n_members
+    wrong = chosen.sum(axis=1) - hits
     if metric == "subset_accuracy":
         values = np.asarray((hits == members) & (wrong == 0), dtype=np.float64)
     else:
         values = np.where(wrong + members > 0, hits / np.maximum(wrong + members, 1), 1.0)
-    return float(np.average(values, weights=judged.weight))
+    return float(values @ judged.weight) / max(float(judged.weight.sum()), 1e-300)
 
 
 # ---- cross-validation -----------------------------------------------------------------------------------------------------

@@ -76,6 +76,9 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         "relevance" and "auto" for rankings, whose scores have no origin.
     metric : {"jaccard", "micro_f1", "macro_f1", "subset_accuracy"}, default="jaccard"
         What the threshold is chosen for.
+    allow_empty : bool, default=None
+        Whether a row none of whose labels reaches its threshold has none; if not, it has the label of the highest score.
+        None: whichever is better for `metric` on the rows left out, if the threshold is chosen on such; otherwise True.
     [parameters]
 
     Attributes
@@ -83,6 +86,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     [attributes]
     threshold_ : float or ndarray of shape (n_classes,)
         The threshold in use. Label matrices only.
+    allow_empty_ : bool
+        Whether rows may be predicted to have no label. Label matrices only.
     threshold_score_ : float
         If it was chosen: the `metric` of the rows left out, at the chosen threshold; of one for each label that of halves of
         them, by thresholds of the other half. It tells which C is better, and is no exact forecast.
@@ -125,12 +130,14 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         loss: str = "relevance",
         threshold: float | str | None = None,
         metric: str = "jaccard",
+        allow_empty: bool | None = None,
         **common: Unpack[Common],
     ):
         super().__init__(C, **common)
         self.loss = loss
         self.threshold = threshold
         self.metric = metric
+        self.allow_empty = allow_empty
 
     # ---- what the machine is ----------------------------------------------------------------------------------------
 
@@ -140,6 +147,8 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         validation.one_of("metric", self.metric, metrics.OF_CUTS)
         if self.threshold is not None and self.threshold not in _CUTS:
             validation.number("threshold", self.threshold, "'auto', 'per_label' or None")
+        if self.allow_empty is not None:
+            validation.flag("allow_empty", self.allow_empty)
 
     def _check_in_parts(self) -> None:
         if self._ranks:
@@ -196,6 +205,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         facts = {**self._facts_of_matrix(y), "constant_labels_": self._constants(labels, weight)}
         if not self._chooses_threshold:
             facts["threshold_"] = 0.0 if self.threshold is None else float(self.threshold)
+            facts["allow_empty_"] = self.allow_empty is not False
         return Targets(np.arange(table.shape[1]), labels, weight, row_weight, kept, facts)  # type: ignore[arg-type]
 
     def _weighted(self, table: sparse.csr_array, weight: Array, others: int) -> tuple[LabelTable, Array]:
@@ -258,7 +268,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         if problem.y.single or not self._chooses_threshold:
             return super()._calibrated(fits, outcomes)
         if fits.solution.certificate.status == "interrupted":
-            return {"threshold_": 0.0}
+            return {"threshold_": 0.0, "allow_empty_": self.allow_empty is not False}
         folds = label_folds(problem.y.stored > 0, MANY, seed)
         scores, seen = scores_left_out(fits, folds, _MOST_LEFT_OUT)
         if not seen.any():
@@ -269,17 +279,15 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
         return facts if outcomes is None else facts | scaled(scores[seen], outcomes.part(seen), seed)
 
     def _thresholds(self, scores: Array, labels: LabelTable, weight: Array, seed: int) -> dict[str, Any]:
-        from polymargin.estimators.fitting.cut import best_cut, label_sets, steady_cuts
+        from polymargin.estimators.fitting.cut import chosen_cut, steady_cuts
 
         Y = labels.dense(slice(0, labels.n_rows))
+        ways = (True, False) if self.allow_empty is None else (bool(self.allow_empty),)
         if self.threshold == "per_label":
-            cuts, found = steady_cuts(scores, Y, weight, self.metric, seed)
-            return {"threshold_": cuts, "threshold_score_": found}
-        cut = best_cut(scores, Y, weight, self.metric, allow_empty=True)
-        reached = label_sets(scores, cut, allow_empty=True)
-        zeros = "unknown" if labels.others == 0 else "absent"
-        found = metrics.known_label_score(Y, reached, metric=self.metric, zeros=zeros, sample_weight=weight)
-        return {"threshold_": cut, "threshold_score_": found}
+            found = steady_cuts(scores, Y, weight, self.metric, seed, ways)
+        else:
+            found = chosen_cut(scores, Y, weight, self.metric, ways)
+        return {"threshold_": found.cuts, "threshold_score_": found.value, "allow_empty_": found.allow_empty}
 
     def _outcomes(self, targets: Targets) -> Outcomes:
         labels: LabelTable = targets.y  # type: ignore[assignment]
@@ -309,7 +317,7 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
 
     def _store(self, problem: SetProblem, solution: Solution, offsets: NDArray[Any]) -> None:  # type: ignore[override]
         super()._store(problem, solution, offsets)  # type: ignore[arg-type]
-        outdated = ("threshold_", "threshold_score_", "constant_labels_") if self._label_type is None else ()
+        outdated = ("threshold_", "threshold_score_", "allow_empty_", "constant_labels_") if self._label_type is None else ()
         for name in outdated:
             self.__dict__.pop(name, None)  # of an earlier fit
         if not self._chooses_threshold:
@@ -319,6 +327,10 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
     def _label_cut(self) -> Any:
         """The score from which a row has a label; None if the highest score wins."""
         return None if self._label_type is None else self.threshold_
+
+    @property
+    def _allows_empty_sets(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self, "allow_empty_", True))  # files of older versions have none
 
 
 def _meaning_of_zero(table: sparse.csr_array) -> int:
