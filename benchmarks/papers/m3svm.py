@@ -11,7 +11,7 @@ from polymargin.datasets.known import KNOWN
 from . import chances
 from . import machines as use
 from .adam import ReleasedM3
-from .plan import Case, Paper, Printed, Reason, Table
+from .plan import LIMITS, Case, Paper, Printed, Reason, Table
 from .reading import Results, against, listed, mean_of, spread_of, standing, to_paper, wins
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)  # for everybody but M3SVM
@@ -302,6 +302,7 @@ PAPER = Paper(
             machines=equal,
             splits=10,
             kind="folds",
+            grows=LIMITS,
             scalings=("unit", "symmetric", "standard"),
             own=("M3SVM",),
             printed={"accuracy": PRINTED},

@@ -8,7 +8,7 @@ from polymargin.comparison import Candidate
 
 from . import arithmetic, chances
 from . import machines as use
-from .plan import Case, Paper, Printed, Reason, Table
+from .plan import LIMITS, Case, Paper, Printed, Reason, Table
 from .reading import Results, against, difference, mean_of
 
 # The paper does not state its grid.
@@ -276,6 +276,7 @@ PAPER = Paper(
             splits=12,
             kind="folds",
             folds=3,
+            grows=LIMITS,
             scalings=("none", "unit", "symmetric", "standard"),
             own=("OvN L",),
             printed={"accuracy": ACCURACY},
@@ -285,13 +286,14 @@ PAPER = Paper(
             key="glass-as-labels",
             title="Glass as a label matrix",
             protocol="As Table 5 (best over the grid), with the six classes as six labels: the share of right entries, "
-            "label by label, in place of the share of right rows.",
+            f"label by label, in place of the share of right rows. {chances.GROWTH}",
             cases=(Case("glass as labels", 120),),
             machines=other_readings,
             splits=3,
             kind="folds",
             folds=3,
             choice="folds",
+            grows=LIMITS,
             scale_first=True,
             metrics=("label_accuracy",),
             own=(),
@@ -301,13 +303,15 @@ PAPER = Paper(
         Table(
             key="glass-with-id",
             title="Glass with its Id column",
-            protocol="As Table 5 (best over the grid), with the row number as a column: UCI's file has it, sorted by class.",
+            protocol="As Table 5 (best over the grid), with the row number as a column: UCI's file has it, sorted by class. "
+            f"{chances.GROWTH}",
             cases=(Case("glass with Id", 120),),
             machines=other_readings,
             splits=3,
             kind="folds",
             folds=3,
             choice="folds",
+            grows=LIMITS,
             scale_first=True,
             own=(),
             printed={"accuracy": {"glass with Id": ACCURACY["glass"]}},

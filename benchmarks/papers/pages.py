@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 
 from .figures import section
 from .plan import SCALINGS, Case, Paper, Table, settings_of
@@ -25,8 +25,9 @@ LEGEND = (
     "row. †: not all splits, see below."
 )
 TESTS = (
-    "Better / not different / worse, counted over data sets (first metric, paired t-test at 5 %). The last column corrects "
-    "for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' one, finds them too easily."
+    "Better / not different / worse, counted over data sets with three splits at least (first metric, paired t-test at "
+    "5 %). The last column corrects for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' "
+    "one, finds them too easily."
 )
 ENDINGS = (
     'Every search ends with one fit on all training rows, the last fit; "optimal" is a duality gap below the tolerance, '
@@ -34,8 +35,9 @@ ENDINGS = (
     "scikit-learn) are counted, those inside the searches too. Seconds are processor seconds of a whole search."
 )
 EDGES = (
-    "Searches that chose the smallest or the largest C they were offered. More than a tenth says that the range was too "
-    "short for that machine, or that C hardly matters; the tables of equal chances have one range for everybody."
+    "Searches that chose the smallest or the largest C they could have. Where C grows, that is the limit. The other tables "
+    "have the paper's values, or a part of them: there more than a tenth says that the range was too short for a machine, "
+    "or that C hardly matters, as of equals the smallest C is taken."
 )
 REASONS = (
     "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
@@ -164,7 +166,7 @@ def _tallies(results: Results, table: Table) -> list[str]:
     for own in table.own:
         for rival in results.machines(table):
             corrected = results.tally(table, own, rival)
-            if rival != own and corrected != (0, 0, 0):
+            if rival != own and corrected.tested:
                 rows.append([own, rival, str(results.tally(table, own, rival, corrected=False)), str(corrected)])
     if not rows:
         return []
@@ -192,18 +194,22 @@ def _recalls(results: Results, table: Table) -> str:
 
 
 def _chosen(results: Results, table: Table) -> list[str]:
-    """How often which scaling was chosen, and an intercept, machine by machine."""
-    if not table.scalings:
+    """How often which scaling was chosen, and an intercept, machine by machine, and which C."""
+    if not table.scalings and not table.grows:
         return []
     rows = []
     for name in results.machines(table):
         found = [r for case in results.cases(table) for r in results.records(table, case) if r["machine"] == name]
         params = [record["params"] for record in found if "params" in record]
         if params:
+            Cs = sorted(value for one in params for key, value in one.items() if key.rpartition("__")[2] == "C")
+            ranges = [f"{Cs[0]:g} to {Cs[-1]:g}", f"{median_low(Cs):g}"]
             scaled = [str(sum(one.get("scaling") == kind for one in params)) for kind in table.scalings]
             switched = [value for one in params for key, value in one.items() if key.endswith("fit_intercept")]
-            rows.append([name, str(len(params)), *scaled, str(sum(switched)) if switched else "always"])
-    header = ["machine", "searches", *(SCALINGS[kind] for kind in table.scalings), "with intercept"]
+            offsets = [str(sum(switched)) if switched else "always"] if table.scalings else []
+            rows.append([name, str(len(params)), *ranges, *scaled, *offsets])
+    frames = [*(SCALINGS[kind] for kind in table.scalings), "with intercept"] if table.scalings else []
+    header = ["machine", "searches", "C", "its median", *frames]
     return [f"What was chosen:\n\n{markdown(header, rows)}"]
 
 
@@ -249,15 +255,20 @@ def _edges(results: Results) -> list[str]:
             found = results.edges(table, name)
             if found.searches:
                 numbers = (found.lowest, found.highest, found.searches)
-                rows.append([table.title, name, *map(str, numbers), f"{100 * found.share:.0f} %"])
+                rows.append([table.title, name, _growth(table), *map(str, numbers), f"{100 * found.share:.0f} %"])
         total = results.edges(table)
         if total.searches:
             numbers = (total.lowest, total.highest, total.searches)
-            rows.append([table.title, "**all**", *map(str, numbers), f"**{100 * total.share:.0f} %**"])
+            shown = [*map(str, numbers), f"**{100 * total.share:.0f} %**"]
+            rows.append([table.title, "**all**", _growth(table), *shown])
     if not rows:
         return []
-    header = ["table", "machine", "smallest C", "largest C", "searches", "on an edge"]
+    header = ["table", "machine", "C grows", "smallest C", "largest C", "searches", "on an edge"]
     return [f"## Edges of the grids\n\n{EDGES}\n\n{markdown(header, rows)}"]
+
+
+def _growth(table: Table) -> str:
+    return "{:g} to {:g}".format(*table.grows) if table.grows else "no"
 
 
 def _certificates(results: Results) -> list[str]:
@@ -304,11 +315,13 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def all_pages(papers: Sequence[Paper], directory: Path = DIRECTORY) -> dict[str, str]:
     """File name to content."""
+    from . import networks
     from .summary import summary_pages
 
     results = {paper.key: Results(paper, directory) for paper in papers}
     known = {key: found for key, found in results.items() if any(found.cases(table) for table in found.paper.tables)}
-    return {**{f"{key}.md": paper_page(found) for key, found in known.items()}, **summary_pages(known)}
+    tuned = {networks.PAGE: text} if (text := networks.page(directory)) else {}
+    return {**{f"{key}.md": paper_page(found) for key, found in known.items()}, **tuned, **summary_pages(known)}
 
 
 def write_pages(papers: Sequence[Paper], directory: Path = DIRECTORY, target: Path = PAGES) -> list[Path]:

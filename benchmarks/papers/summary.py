@@ -27,7 +27,10 @@ def summary_pages(results: Mapping[str, Results]) -> dict[str, str]:
     parts = ["# The papers' tables, reproduced", HEAD.format(records="../../benchmarks/results/papers")]
     papers = [found for key, found in results.items() if key != "alike"]
     parts.append("\n".join(f"- [{r.paper.title}]({r.paper.key}.md). {_first(r)}" for r in papers))
-    parts.append("Beside them: [ISM³ against softmax on FashionMNIST](ism3.md).")
+    parts.append(
+        "Beside them: [ISM³ against softmax on FashionMNIST](ism3.md), and [with λ tuned, on three sets of "
+        "images](ism3-tuned.md)."
+    )
     pages = {}
     for table, alike in _blocks(results):
         shown, ranks = _scores(alike, table)
