@@ -24,7 +24,7 @@ from .records import DIRECTORY, Record, read
 FILE, PAGE = "networks.jsonl", "ism3-tuned.md"
 SETS = {"fashion_mnist": 28, "mnist": 28, "usps": 16}  # pixels of a side
 ROWS, CHOOSING, TEST = 2000, 2000, 5000  # to train, to choose lambda, at most to test
-EPOCHS, BATCH, RATE, SEEDS = 16, 32, 1e-3, 5
+EPOCHS, BATCH, RATE, SEEDS = 16, 32, 1e-3, 3
 FILTERS = (8, 16, 32, 32, 32)  # half of the paper's
 ADVICE = 1e-3
 MARGINS = (ADVICE / ROWS, 1e-5, 1e-4, ADVICE, 1e-2)

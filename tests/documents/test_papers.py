@@ -313,7 +313,7 @@ def test_the_page_of_the_networks_has_complete_seeds_only(tmp_path):
         lines.append(json.dumps({**trial._asdict(), "settings": networks.SETTINGS, **values}))
     (tmp_path / networks.FILE).write_text("\n".join(lines) + "\n", "utf-8")
     page = networks.page(tmp_path)
-    assert "1 seed." in page and "too few seeds" in page and "| ISM3, tuned | 90.1 |" in page
+    assert "1 seed." in page and "too few seeds" in page and "| ISM3, tuned | **90.1** |" in page
     assert "## usps" in page and "## mnist" not in page
 
 
