@@ -189,11 +189,11 @@ def page(directory: Path = DIRECTORY) -> str:
         f"training rows (the first of equals) is tested on at most {TEST:,} test rows. The advised λ = {ADVICE:g} stands "
         f"in the table in both scales: beside the mean (the authors' program), and beside the sum over rows (Eq. 32), "
         f"which is {ADVICE / ROWS:.1g} beside the mean. p = 4. \"Smallest margin\" is 2 / max ‖w_k − w_l‖.",
-        f"Of {len(chosen)} choices {edges} are on an end of the values ({none} are λ = 0, which is no end). "
+        f"Of {len(chosen)} choices {edges} are on an end of the values (λ = 0, chosen {none} times, is none). "
         f"{len(found)} networks, {seconds / 60:.0f} minutes of one processor.",
         "**What it does not say.** The t-tests are plain ones over the seeds, whose training rows hardly overlap "
         "(on usps by a quarter). The paper trains on all rows, and states neither optimiser nor epochs nor λ: its numbers "
-        "cannot be compared with these. On few rows a regulariser of the last layer has more to gain, not less.",
+        "cannot be compared with these.",
     ]) + "\n"  # fmt: skip
 
 
