@@ -194,7 +194,7 @@ TRIED = {
 PROTOCOL = (
     "Up to ten random splits (stratified) of the sizes in the paper's Table 2, columns standardised by the training rows, "
     "no intercept, as in the paper's formula; λ and β (here C and ω) by cross-validation inside the training rows. "
-    f"{chances.GROWTH}"
+    f"{chances.GOES_ON}"
 )
 
 PAPER = Paper(

@@ -20,10 +20,11 @@ from .plan import Case, Table
 
 Point = tuple[float, dict[str, Any]]  # a score and the parameters it belongs to
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
-GROWTH = (
-    "C of everybody starts from the same values and goes on by tens as long as the outermost is better than all others; of "
-    "equals the one nearest to the middle of these values is taken."
+GOES_ON = (
+    "C goes on by tens beyond its first values as long as the outermost is better than all others; of equals the one nearest "
+    "to the middle of the first values is taken."
 )
+GROWTH = f"C of everybody starts from the same values. {GOES_ON}"
 STATED = (
     f"{GROWTH} Each machine is ½‖W‖² (M³SVM and the ℓp norm in the scale in which p = 2 "
     "is that) plus C times losses that are 1 where two classes tie, so one C is about the same regularisation for all. "

@@ -126,7 +126,8 @@ def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
     sample = [f"{case.rows} rows"] if case.rows else []
     folds = [] if table.choice != "nested" or not candidate.grid else [f"{case.inner} folds"]
     frame = [f"scaling {' '.join(table.scalings)}, intercept on and off"] if table.scalings else []
-    growth = [f"C goes on by tens within {_values(table.grows)}, of equals the middle one"] if table.grows else []
+    chosen = any(len(values) > 1 for values in candidate.grid.values())
+    growth = [f"C goes on by tens within {_values(table.grows)}, of equals the middle one"] if table.grows and chosen else []
     return "; ".join([grid, *growth, *frame, *folds, *fixed, *sample])
 
 
