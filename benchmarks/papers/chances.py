@@ -21,8 +21,8 @@ from .plan import Case, Table
 Point = tuple[float, dict[str, Any]]  # a score and the parameters it belongs to
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 GOES_ON = (
-    "C goes on by tens beyond its first values as long as the outermost is better than all others; of equals the one nearest "
-    "to the middle of the first values is taken."
+    "C goes on by tens beyond its first values as long as the outermost is better than all others; of equals the one "
+    "nearest to the middle of the first values is taken."
 )
 GROWTH = f"C of everybody starts from the same values. {GOES_ON}"
 STATED = (

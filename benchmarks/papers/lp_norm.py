@@ -54,9 +54,9 @@ def reading(results: Results) -> list[str]:
         f"(Wilcoxon: {test}).",
         "Better / not different / worse on so many data sets (corrected t-test): the ℓp norm against "
         f"{against(results, table, 'lp-norm MC-SVM', ('Crammer & Singer',))}.",
-        "The bounds of the paper are best for p near 1, its experiments begin at 1.1. The sum of the norms itself, p = 1, has a "
-        f"kink wherever a class vector is 0 and is not offered by the library; p = {NEAR_ONE:g} stands for it, whose penalty is "
-        f"at most {100 * (CLASSES ** (2 - 2 / NEAR_ONE) - 1):.0f} % smaller for up to {CLASSES} classes: against "
+        "The bounds of the paper are best for p near 1, its experiments begin at 1.1. The sum of the norms itself, p = 1, "
+        f"has a kink wherever a class vector is 0 and is not offered by the library; p = {NEAR_ONE:g} stands for it, whose "
+        f"penalty is at most {100 * (CLASSES ** (2 - 2 / NEAR_ONE) - 1):.0f} % smaller for up to {CLASSES} classes: against "
         f"{against(results, table, f'p = {NEAR_ONE:g}', ('lp-norm MC-SVM', 'Crammer & Singer'))}.",
         f"Cross-validation chose p = 2, which is Crammer & Singer, in {plain} of {len(chosen)} searches, although smaller "
         "p were on offer: where p matters little its choice is noise, and it costs a search that is several times as "

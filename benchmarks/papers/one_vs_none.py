@@ -9,7 +9,7 @@ from polymargin.comparison import Candidate
 from . import arithmetic, chances
 from . import machines as use
 from .plan import LIMITS, Case, Paper, Printed, Reason, Table
-from .reading import Results, against, difference, mean_of
+from .reading import Results, against, difference, listed, mean_of
 
 # The paper does not state its grid: these are the first values of C, which goes on from there, and all others.
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -52,6 +52,12 @@ def toy(case: Case) -> list[Candidate]:
     ]
 
 
+def toy_tried(case: Case) -> list[Candidate]:
+    """One-vs-rest with all values of C: which of its programs has the printed half?"""
+    plain = Candidate("OvR L", OneVsRestClassifier(SVC(kernel="linear")), {"estimator__C": CS})
+    return [plain, use.linear_one_vs_rest("OvR L, LinearSVC", CS)]
+
+
 def classes(case: Case) -> list[Candidate]:
     common = {"tol": case.tol}
     return [
@@ -76,6 +82,14 @@ def wide(case: Case) -> list[Candidate]:
         use.ours(OneVsNoneSVC, "OvN L, both", {"C": Cs}, **hard, **soft, **common),
         use.ours(OneVsNoneSVC, "OvN G", kernel, kernel="rbf", **common),
     ]
+
+
+FORMS = ("OvN L", "OvN L, hard weights", "OvN L, soft biases", "OvN L, both")
+
+
+def on_own_rows(case: Case) -> list[Candidate]:
+    """As much as the linear machine can have on the rows it was fitted to."""
+    return [one for one in wide(case) if one.name in FORMS]
 
 
 def equal(case: Case) -> list[Candidate]:
@@ -138,9 +152,9 @@ def reading(results: Results) -> list[str]:
         "to resemble it. With them OvN predicts the printed label sets of all six test rows "
         f"({mean_of(results, 'table-3', 'toy', 'OvN L', 'subset_accuracy')} %): label sets that were never seen can come "
         "out, which is what the table is to show, and no more. One-vs-rest with `SVC` is right on "
-        f"{mean_of(results, 'table-3', 'toy', 'OvR L', 'subset_accuracy')} % of them, where half is printed: it assigns "
-        "both labels to (0, 3) too, for every C from 0.001 to 100. `LinearSVC` does not at C = 0.01, where it has the "
-        "printed half.",
+        f"{mean_of(results, 'table-3', 'toy', 'OvR L', 'subset_accuracy')} % of them, where half is printed; with the best "
+        f"C for these rows it has {mean_of(results, 'table-3-tried', 'toy', 'OvR L', 'subset_accuracy')} %, with "
+        f"`LinearSVC` {mean_of(results, 'table-3-tried', 'toy', 'OvR L, LinearSVC', 'subset_accuracy')} %.",
         "Table 6's reading, that one-vs-rest is better with several labels, holds, and not only by a little: Jaccard "
         f"index, nested, OvN linear against {against(results, labels_nested, 'OvN L', ('OvR L',))}, Gaussian against "
         f"{against(results, labels_nested, 'OvN G', ('OvR G',))}; best over the grid: linear "
@@ -154,9 +168,7 @@ def reasons(results: Results) -> list[Reason]:
     case = next((case for case in results.cases(table) if case.data == "glass"), None)
     cells = [results.cell(table, case, name) for name in ("OvN L", "OvN G")] if case else []
     right = [f"{arithmetic.entries_right(cell.mean, 6):.1f}" for cell in cells if cell]
-    fair = results.table("equal")
-    own = [results.on_training_rows(fair, case, "OvN L") for case in results.cases(fair) if case.data == "glass"]
-    seen = f"{own[0]:.1f}" if own and own[0] is not None else "–"
+    own = {data: [mean_of(results, "own-rows", data, name) for name in FORMS] for data in ("glass", "iris")}
     labels, numbered = (
         [mean_of(results, key, data, name) for name in ("OvN L", "OvN G")]
         for key, data in (("glass-as-labels", "glass as labels"), ("glass-with-id", "glass with Id"))
@@ -164,8 +176,9 @@ def reasons(results: Results) -> list[Reason]:
     return [
         Reason(
             "Likely",
-            "The printed 85.1 of the linear OvN on glass is not its share of right rows: tuned with equal chances it is "
-            f"right on {seen} % of its own training rows.",
+            "The printed 85.1 of the linear OvN on glass and 98.7 on iris are not its share of right test rows: with the "
+            "best C and α for the very rows it is tested on, its four forms are right on "
+            f"{listed(own['glass'])} % of glass and on {listed(own['iris'])} % of iris.",
         ),
         Reason(
             "Open",
@@ -222,6 +235,23 @@ PAPER = Paper(
             metrics=("subset_accuracy",),
             own=("OvN L",),
             printed={"subset_accuracy": TOY},
+        ),
+        Table(
+            key="table-3-tried",
+            title="Table 3, one-vs-rest with the best C",
+            protocol=f"As above, with the best C **on the test rows**. {chances.GOES_ON}",
+            cases=(Case("toy", 10),),
+            machines=toy_tried,
+            splits=1,
+            kind="fixed",
+            choice="test",
+            grows=LIMITS,
+            scale="none",
+            metrics=("subset_accuracy",),
+            own=(),
+            printed={"subset_accuracy": TOY},
+            same_as={"OvR L, LinearSVC": "OvR L"},
+            only_run=True,
         ),
         Table(
             key="table-5",
@@ -284,6 +314,22 @@ PAPER = Paper(
             scalings=("none", "unit", "symmetric", "standard"),
             own=("OvN L",),
             printed={"accuracy": ACCURACY},
+            only_run=True,
+        ),
+        Table(
+            key="own-rows",
+            title="Tested on the training rows",
+            protocol="All rows for training, and the same rows for testing, standardised; the best C and α **for these "
+            f"rows**. {chances.GOES_ON} A test accuracy above these is not to be expected of this machine.",
+            cases=(Case("iris", 60), Case("wine", 60), Case("glass", 60)),
+            machines=on_own_rows,
+            splits=1,
+            kind="all",
+            choice="test",
+            grows=LIMITS,
+            own=(),
+            printed={"accuracy": ACCURACY},
+            same_as=dict.fromkeys(FORMS, "OvN L"),
             only_run=True,
         ),
         Table(

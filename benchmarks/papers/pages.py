@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, median_low
 
+from .chances import Edges
 from .figures import section
 from .plan import SCALINGS, Case, Paper, Table, settings_of
 from .reading import LOWER_IS_BETTER, Results, listed, mean_recalls
@@ -35,9 +36,8 @@ ENDINGS = (
     "scikit-learn) are counted, those inside the searches too. Seconds are processor seconds of a whole search."
 )
 EDGES = (
-    "Searches that chose the smallest or the largest C they could have. Where C grows, that is the limit. The other tables "
-    "have the paper's values, or a part of them: there more than a tenth says that the range was too short for a machine, "
-    "or that C hardly matters, as of equals the smallest C is taken."
+    "Searches that chose the smallest or the largest C they could have. Where C grows, that is a limit, which is hardly "
+    "ever reached: a search ends as soon as the next value is no better."
 )
 REASONS = (
     "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
@@ -201,8 +201,8 @@ def _chosen(results: Results, table: Table) -> list[str]:
     for name in results.machines(table):
         found = [r for case in results.cases(table) for r in results.records(table, case) if r["machine"] == name]
         params = [record["params"] for record in found if "params" in record]
-        if params:
-            Cs = sorted(value for one in params for key, value in one.items() if key.rpartition("__")[2] == "C")
+        Cs = sorted(value for one in params for key, value in one.items() if key.rpartition("__")[2] == "C")
+        if Cs:
             ranges = [f"{Cs[0]:g} to {Cs[-1]:g}", f"{median_low(Cs):g}"]
             scaled = [str(sum(one.get("scaling") == kind for one in params)) for kind in table.scalings]
             switched = [value for one in params for key, value in one.items() if key.endswith("fit_intercept")]
@@ -263,6 +263,10 @@ def _edges(results: Results) -> list[str]:
             rows.append([table.title, "**all**", _growth(table), *shown])
     if not rows:
         return []
+    whole = [results.edges(table) for table in results.paper.tables]
+    total = Edges(*(sum(one[k] for one in whole) for k in range(3)))
+    shown = [*map(str, total), f"**{100 * total.share:.0f} %**"]
+    rows.append(["**all tables**", "**all**", "", *shown])
     header = ["table", "machine", "C grows", "smallest C", "largest C", "searches", "on an edge"]
     return [f"## Edges of the grids\n\n{EDGES}\n\n{markdown(header, rows)}"]
 

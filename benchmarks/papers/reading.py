@@ -185,14 +185,26 @@ def wins(
     return here, len(cases), there, len(printed)
 
 
-def difference(results: Results, table: Table, first: str, second: str, metric: str = "") -> tuple[float, int]:
-    """Mean over the data sets of the difference of two machines, in points, and the number of data sets."""
-    found = []
+def by_split(results: Results, table: Table, first: str, second: str, metric: str = "") -> dict[str, dict[int, float]]:
+    """Data set by data set, split by split, the difference of two machines, in points, where both have run."""
+    found = {}
     for case in results.cases(table):
         a, b = (results.cell(table, case, name, metric) for name in (first, second))
-        common = set(a.values) & set(b.values) if a and b else set()
+        common = sorted(set(a.values) & set(b.values)) if a and b else []
         if a and b and common:
-            found.append(np.mean([a.values[s] - b.values[s] for s in sorted(common)]))
+            found[case.data] = {split: a.values[split] - b.values[split] for split in common}
+    return found
+
+
+def by_set(results: Results, table: Table, first: str, second: str, metric: str = "") -> dict[str, float]:
+    """Data set by data set, the mean difference of two machines, in points."""
+    found = by_split(results, table, first, second, metric)
+    return {data: float(np.mean(list(gaps.values()))) for data, gaps in found.items()}
+
+
+def difference(results: Results, table: Table, first: str, second: str, metric: str = "") -> tuple[float, int]:
+    """Mean over the data sets of the difference of two machines, in points, and the number of data sets."""
+    found = list(by_set(results, table, first, second, metric).values())
     return (float(np.mean(found)), len(found)) if found else (float("nan"), 0)
 
 
