@@ -264,7 +264,7 @@ PAPER = Paper(
                 Case("vehicle", 240),
                 Case("vowel", 300),
                 Case("segment", 600, leave_out=("mcODM, intercept", "mcSVM, intercept")),
-                Case("dna", 600, "coarse"),
+                Case("dna", 290, "coarse"),
                 Case("satimage", 600, "coarse", inner=2),
                 Case("usps", 1200, "coarse", inner=2),
                 Case("pendigits", 600, "coarse", inner=2),

@@ -37,7 +37,8 @@ ENDINGS = (
 )
 EDGES = (
     "Searches that chose the smallest or the largest C they could have. Where C grows, that is a limit, which is hardly "
-    "ever reached: a search ends as soon as the next value is no better."
+    "ever reached: a search ends as soon as the next value is no better. Other parameters have few values, which stand with "
+    "the grids; their ends are not counted."
 )
 REASONS = (
     "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
@@ -152,10 +153,10 @@ def _left_early(results: Results, table: Table) -> list[str]:
             continue
         for one in table.candidates(case):
             found = [r for r in results.records(table, case) if r["machine"] == one.name and "scores" in r]
-            if len(found) == 1:
-                seconds = found[0]["seconds"]
+            if 0 < len(found) < len(splits):
+                seconds, several = found[0]["seconds"], "one split" if len(found) == 1 else f"{len(found)} splits"
                 notes.append(
-                    f"† {case.data}, {one.name}: too slow here, {seconds:.0f} s for its first split; one split only."
+                    f"† {case.data}, {one.name}: too slow here, {seconds:.0f} s for its first split; {several} only."
                 )
     return notes
 
