@@ -28,9 +28,9 @@ EPOCHS, BATCH, RATE, SEEDS = 16, 32, 1e-3, 3
 FILTERS = (8, 16, 32, 32, 32)  # half of the paper's
 ADVICE = 1e-3
 BESIDE_SUM = ADVICE / ROWS
-MARGINS = (0.0, BESIDE_SUM, 1e-5, 1e-4, ADVICE, 1e-2, 1e-1)
+MARGINS = (0.0, BESIDE_SUM, 1e-5, 1e-4, ADVICE, 1e-2)
 LOSSES: dict[str, tuple[float, ...]] = {
-    "softmax": (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+    "softmax": (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
     "ISM3": MARGINS,
     "ISM3, pairwise logistic": MARGINS,
 }
@@ -55,9 +55,10 @@ def trials() -> Iterator[Trial]:
 
 
 def found_in(directory: Path = DIRECTORY) -> dict[Trial, Record]:
-    """What has been run with these settings."""
-    records = read(directory / FILE)
-    return {Trial(*(r[name] for name in Trial._fields)): r for r in records if r["settings"] == SETTINGS}
+    """What has been run with these settings, of the trials above."""
+    records = [record for record in read(directory / FILE) if record["settings"] == SETTINGS]
+    known = {Trial(*(record[name] for name in Trial._fields)): record for record in records}
+    return {trial: known[trial] for trial in trials() if trial in known}
 
 
 def run(directory: Path = DIRECTORY, seconds: float = float("inf"), echo: Callable[[str], None] = print) -> int:
