@@ -177,15 +177,15 @@ def _farthest(results: Results, table: Table, count: int = 2) -> str:
     return listed([f"split {s + 1} of {data} ({gap:+.1f}, {endings[data, s]})" for gap, data, s in apart[:count]])
 
 
+def _on_own_rows(results: Results, data: str) -> str:
+    """What mcODM has on the rows it was fitted to, with an intercept too where that was run; empty without records."""
+    plain, free = (mean_of(results, "own-rows", data, name) for name in ("mcODM", "mcODM, intercept"))
+    with_one = "" if free == "–" else f"{free} with an intercept; "
+    return "" if plain == "–" else f"{data} {plain} ({with_one}printed {PRINTED[data]['mcODM'][0]:.1f})"
+
+
 def reasons(results: Results) -> list[Reason]:
-    free = "mcODM, intercept"
-    own = [
-        f"{data} {mean_of(results, 'own-rows', data, 'mcODM')} "
-        f"({with_one + ' with an intercept; ' if (with_one := mean_of(results, 'own-rows', data, free)) != '–' else ''}printed "
-        f"{PRINTED[data]['mcODM'][0]:.1f})"
-        for data in ON_OWN_ROWS
-        if mean_of(results, "own-rows", data, "mcODM") != "–"
-    ]
+    own = [said for data in ON_OWN_ROWS if (said := _on_own_rows(results, data))]
     symmetric = [
         f"{data} {spread_of(results, 'symmetric', data, 'mcODM')} (in [0, 1] "
         f"{spread_of(results, 'table-2', data, 'mcODM')}, printed {PRINTED[data]['mcODM'][0]:.1f} ± "
