@@ -11,7 +11,7 @@ from typing import Any
 
 from polymargin.comparison import Candidate
 
-from . import alike, angular, lp_norm, m3svm, mcodm, one_vs_none
+from . import alike, angular, lp_norm, m3svm, mcodm, networks, one_vs_none
 from .figures import FIGURES, draw_figures, run_figures
 from .harness import run
 from .pages import PAGES, write_pages
@@ -57,13 +57,14 @@ def _ends(name: str, values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = "run what is missing of the tables or of the figures, or write the pages from the records"
-    parser.add_argument("what", choices=("run", "figures", "pages"), help=what)
+    what = "run what is missing of the tables, the figures or the networks, or write the pages from the records"
+    parser.add_argument("what", choices=("run", "figures", "networks", "pages"), help=what)
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
     parser.add_argument("--tables", nargs="+", metavar="KEY", help="only these tables, e.g. equal seeds (default all)")
     parser.add_argument("--splits", type=int, help="at most so many splits in this run")
     parser.add_argument("--largest", type=float, default=math.inf, metavar="SECONDS", help="only cases with such a budget")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no network after so many (default no limit)")
     parser.add_argument("--records", type=Path, help="folder of the JSON lines (default benchmarks/results/papers)")
     parser.add_argument("--pages", type=Path, help="folder of the pages (default docs/results)")
 
@@ -94,6 +95,11 @@ def main(args: argparse.Namespace) -> None:
         images = {"target": records / "images"} if args.quick else {}
         written = draw_figures(papers, records, **images)
         print(f"{new} new records, {len(written)} pictures; `papers pages` writes what is said of them")
+        return
+    if args.what == "networks":
+        print(
+            f"{networks.run(records, args.seconds, partial(print, flush=True))} new records; `papers pages` writes the page"
+        )
         return
     target = args.pages or (records if args.quick else PAGES)
     for path in write_pages(papers, records, target):

@@ -5,14 +5,15 @@ from scipy.stats import wilcoxon
 from polymargin import CrammerSingerSVC, LpNormSVC
 from polymargin.comparison import Candidate
 
+from . import chances
 from . import machines as use
 from .plan import Case, Paper, Printed, Table
 from .reading import Results, against
 
-# The paper's grid is C = 2^-12, 2^-11, ..., 2^12 and p = 1.1, 1.2, ..., 2; ours are parts of it.
+# The paper's grid is C = 2^-12, 2^-11, ..., 2^12 and p = 1.1, 1.2, ..., 2; ours are parts of it, and C goes on to its ends.
 CS = {"full": (-8, -4, -2, 0, 4, 8), "coarse": (-4, -2, 0, 2), "faces": (-9, -6, -3, 0), "text": (-2, 0, 2)}
 PS = {"full": (1.1, 1.3, 1.6, 2.0), "coarse": (1.1, 1.5, 2.0), "faces": (1.1, 1.5, 2.0), "text": (1.1, 1.5, 2.0)}
-MACHINES = ("Crammer & Singer", "lp-norm MC-SVM")
+NEAR_ONE, CLASSES = 1.01, 40  # the most classes of a set here
 PRINTED: Printed = {
     "sector": {"lp-norm MC-SVM": (94.20, 0.34), "Crammer & Singer": (93.89, 0.27)},
     "news20": {"lp-norm MC-SVM": (86.19, 0.12), "Crammer & Singer": (85.12, 0.29)},
@@ -28,6 +29,7 @@ def machines(case: Case) -> list[Candidate]:
     return [
         use.ours(CrammerSingerSVC, "Crammer & Singer", {"C": Cs}, tol=case.tol),
         use.ours(LpNormSVC, "lp-norm MC-SVM", {"p": PS[case.grid], "C": Cs}, tol=case.tol),
+        use.ours(LpNormSVC, f"p = {NEAR_ONE:g}", {"p": (NEAR_ONE,), "C": Cs}, tol=case.tol),
     ]
 
 
@@ -39,7 +41,10 @@ def reading(results: Results) -> list[str]:
     gains = [lp.mean - cs.mean for lp, cs in pairs if lp and cs]
     test = f"p = {wilcoxon(gains).pvalue:.2f}" if len(gains) > 4 and any(gains) else "too few data sets"
     chosen = [
-        r["params"]["p"] for case in results.cases(table) for r in results.records(table, case) if "p" in r.get("params", {})
+        record["params"]["p"]
+        for case in results.cases(table)
+        for record in results.records(table, case)
+        if record["machine"] == "lp-norm MC-SVM" and "params" in record
     ]
     plain = sum(p == 2.0 for p in chosen)
     shown = f"{min(gains):+.2f} to {max(gains):+.2f}" if gains else "–"
@@ -49,6 +54,10 @@ def reading(results: Results) -> list[str]:
         f"(Wilcoxon: {test}).",
         "Better / not different / worse on so many data sets (corrected t-test): the ℓp norm against "
         f"{against(results, table, 'lp-norm MC-SVM', ('Crammer & Singer',))}.",
+        "The bounds of the paper are best for p near 1, its experiments begin at 1.1. The sum of the norms itself, p = 1, "
+        f"has a kink wherever a class vector is 0 and is not offered by the library; p = {NEAR_ONE:g} stands for it, whose "
+        f"penalty is at most {100 * (CLASSES ** (2 - 2 / NEAR_ONE) - 1):.0f} % smaller for up to {CLASSES} classes: against "
+        f"{against(results, table, f'p = {NEAR_ONE:g}', ('lp-norm MC-SVM', 'Crammer & Singer'))}.",
         f"Cross-validation chose p = 2, which is Crammer & Singer, in {plain} of {len(chosen)} searches, although smaller "
         "p were on offer: where p matters little its choice is noise, and it costs a search that is several times as "
         "large.",
@@ -60,8 +69,8 @@ def reading(results: Results) -> list[str]:
 
 TRIED = {
     ("table-2", "news20"): (
-        "Another file of the collection: tf-idf of the by-date messages, fewer words. Tried: C from 2^-2 to 2^2 and three "
-        "values of p; the Crammer–Singer machine on the same rows is as far from its printed number."
+        "Likely: another file of the collection, tf-idf of the by-date messages, fewer words. Tried: a C that grows, and "
+        "three values of p; the Crammer–Singer machine on the same rows is as far from its printed number."
     ),
 }
 
@@ -76,20 +85,22 @@ PAPER = Paper(
             protocol="Up to ten random 80/20 splits (stratified; the paper's share on news20), C and p by cross-validation "
             "inside the training rows; p = 2, which is Crammer & Singer's machine, is one of the values. Dense columns "
             "standardised by the training rows. Of the paper's six sets only news20 is to be had here, as another file; the "
-            "others are sets with many classes.",
+            f"others are sets with many classes. {chances.GROWTH}",
             cases=(
-                Case("orl", 300),
-                Case("isolet", 300, "coarse"),
-                Case("letter", 600, "coarse", inner=2),
+                Case("orl", 450),
+                Case("isolet", 450, "coarse"),
+                Case("letter", 600, "coarse", inner=2, rows=4000, leave_out=(f"p = {NEAR_ONE:g}",)),
                 Case("yaleb", 1200, "faces", inner=2),
-                Case("news20", 600, "text"),
+                Case("news20", 900, "text"),
             ),
             machines=machines,
             splits=10,
+            grows=(2.0**-12, 2.0**12),
             own=("lp-norm MC-SVM",),
             printed={"accuracy": PRINTED},
             unit=100.0,
             notes={
+                "letter": f"a stratified sample of 4,000 of 20,000 rows; p = {NEAR_ONE:g} is left out, a fit takes minutes",
                 "news20": "tf-idf of the by-date collection with headers, 18,846 rows; the paper's is LIBSVM's file, 19,928",
             },
         ),

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 
+from .chances import Edges
 from .figures import section
 from .plan import SCALINGS, Case, Paper, Table, settings_of
 from .reading import LOWER_IS_BETTER, Results, listed, mean_recalls
@@ -25,8 +26,9 @@ LEGEND = (
     "row. †: not all splits, see below."
 )
 TESTS = (
-    "Better / not different / worse, counted over data sets (first metric, paired t-test at 5 %). The last column corrects "
-    "for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' one, finds them too easily."
+    "Better / not different / worse, counted over data sets with three splits at least (first metric, paired t-test at "
+    "5 %). The last column corrects for training sets that share rows (Nadeau & Bengio 2003); the plain test, the papers' "
+    "one, finds them too easily."
 )
 ENDINGS = (
     'Every search ends with one fit on all training rows, the last fit; "optimal" is a duality gap below the tolerance, '
@@ -34,8 +36,9 @@ ENDINGS = (
     "scikit-learn) are counted, those inside the searches too. Seconds are processor seconds of a whole search."
 )
 EDGES = (
-    "Searches that chose the smallest or the largest C they were offered. More than a tenth says that the range was too "
-    "short for that machine, or that C hardly matters; the tables of equal chances have one range for everybody."
+    "Searches that chose the smallest or the largest C they could have. Where C grows, that is a limit, which is hardly "
+    "ever reached: a search ends as soon as the next value is no better. Other parameters have few values, which stand with "
+    "the grids; their ends are not counted."
 )
 REASONS = (
     "What experiments with this harness say about printed numbers. Proven: it follows from arithmetic or from certified "
@@ -150,10 +153,10 @@ def _left_early(results: Results, table: Table) -> list[str]:
             continue
         for one in table.candidates(case):
             found = [r for r in results.records(table, case) if r["machine"] == one.name and "scores" in r]
-            if len(found) == 1:
-                seconds = found[0]["seconds"]
+            if 0 < len(found) < len(splits):
+                seconds, several = found[0]["seconds"], "one split" if len(found) == 1 else f"{len(found)} splits"
                 notes.append(
-                    f"† {case.data}, {one.name}: too slow here, {seconds:.0f} s for its first split; one split only."
+                    f"† {case.data}, {one.name}: too slow here, {seconds:.0f} s for its first split; {several} only."
                 )
     return notes
 
@@ -164,7 +167,7 @@ def _tallies(results: Results, table: Table) -> list[str]:
     for own in table.own:
         for rival in results.machines(table):
             corrected = results.tally(table, own, rival)
-            if rival != own and corrected != (0, 0, 0):
+            if rival != own and corrected.tested:
                 rows.append([own, rival, str(results.tally(table, own, rival, corrected=False)), str(corrected)])
     if not rows:
         return []
@@ -192,18 +195,22 @@ def _recalls(results: Results, table: Table) -> str:
 
 
 def _chosen(results: Results, table: Table) -> list[str]:
-    """How often which scaling was chosen, and an intercept, machine by machine."""
-    if not table.scalings:
+    """How often which scaling was chosen, and an intercept, machine by machine, and which C."""
+    if not table.scalings and not table.grows:
         return []
     rows = []
     for name in results.machines(table):
         found = [r for case in results.cases(table) for r in results.records(table, case) if r["machine"] == name]
         params = [record["params"] for record in found if "params" in record]
-        if params:
+        Cs = sorted(value for one in params for key, value in one.items() if key.rpartition("__")[2] == "C")
+        if Cs:
+            ranges = [f"{Cs[0]:g} to {Cs[-1]:g}", f"{median_low(Cs):g}"]
             scaled = [str(sum(one.get("scaling") == kind for one in params)) for kind in table.scalings]
             switched = [value for one in params for key, value in one.items() if key.endswith("fit_intercept")]
-            rows.append([name, str(len(params)), *scaled, str(sum(switched)) if switched else "always"])
-    header = ["machine", "searches", *(SCALINGS[kind] for kind in table.scalings), "with intercept"]
+            offsets = [str(sum(switched)) if switched else "always"] if table.scalings else []
+            rows.append([name, str(len(params)), *ranges, *scaled, *offsets])
+    frames = [*(SCALINGS[kind] for kind in table.scalings), "with intercept"] if table.scalings else []
+    header = ["machine", "searches", "C", "its median", *frames]
     return [f"What was chosen:\n\n{markdown(header, rows)}"]
 
 
@@ -249,15 +256,24 @@ def _edges(results: Results) -> list[str]:
             found = results.edges(table, name)
             if found.searches:
                 numbers = (found.lowest, found.highest, found.searches)
-                rows.append([table.title, name, *map(str, numbers), f"{100 * found.share:.0f} %"])
+                rows.append([table.title, name, _growth(table), *map(str, numbers), f"{100 * found.share:.0f} %"])
         total = results.edges(table)
         if total.searches:
             numbers = (total.lowest, total.highest, total.searches)
-            rows.append([table.title, "**all**", *map(str, numbers), f"**{100 * total.share:.0f} %**"])
+            shown = [*map(str, numbers), f"**{100 * total.share:.0f} %**"]
+            rows.append([table.title, "**all**", _growth(table), *shown])
     if not rows:
         return []
-    header = ["table", "machine", "smallest C", "largest C", "searches", "on an edge"]
+    whole = [results.edges(table) for table in results.paper.tables]
+    total = Edges(*(sum(one[k] for one in whole) for k in range(3)))
+    shown = [*map(str, total), f"**{100 * total.share:.0f} %**"]
+    rows.append(["**all tables**", "**all**", "", *shown])
+    header = ["table", "machine", "C grows", "smallest C", "largest C", "searches", "on an edge"]
     return [f"## Edges of the grids\n\n{EDGES}\n\n{markdown(header, rows)}"]
+
+
+def _growth(table: Table) -> str:
+    return "{:g} to {:g}".format(*table.grows) if table.grows else "no"
 
 
 def _certificates(results: Results) -> list[str]:
@@ -304,11 +320,13 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def all_pages(papers: Sequence[Paper], directory: Path = DIRECTORY) -> dict[str, str]:
     """File name to content."""
+    from . import networks
     from .summary import summary_pages
 
     results = {paper.key: Results(paper, directory) for paper in papers}
     known = {key: found for key, found in results.items() if any(found.cases(table) for table in found.paper.tables)}
-    return {**{f"{key}.md": paper_page(found) for key, found in known.items()}, **summary_pages(known)}
+    tuned = {networks.PAGE: text} if (text := networks.page(directory)) else {}
+    return {**{f"{key}.md": paper_page(found) for key, found in known.items()}, **tuned, **summary_pages(known)}
 
 
 def write_pages(papers: Sequence[Paper], directory: Path = DIRECTORY, target: Path = PAGES) -> list[Path]:

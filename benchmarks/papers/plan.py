@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from polymargin.comparison import Candidate
 
 SCALINGS = {"none": "raw", "unit": "[0, 1]", "symmetric": "[−1, 1]", "standard": "standardised"}
+LIMITS = (1e-8, 1e8)  # of a C that grows, where no paper says otherwise
 Printed = Mapping[str, Mapping[str, tuple[float, float | None]]]  # data set -> machine -> mean and standard deviation
 
 
@@ -38,8 +39,9 @@ class Table:
     `kind` is how rows are split: "holdout" (seeded draws), "folds" (repeated k-fold), "seed 42", "seeds" (the same draw with
     other seeds), "fixed" or "all" (tested on the training rows). `choice` is where parameters are chosen: "nested" (inside
     the training rows), "test" (on the test rows: what some papers did) or "folds" (the best mean over the folds that are
-    reported). With `scalings` scaling and intercept are chosen too. `own` names the machines of the paper, `printed` maps a
-    metric to its numbers, `unit` is their 100 %.
+    reported). With `scalings` scaling and intercept are chosen too. Where C `grows`, the grid's values are a start: a value
+    ten times beyond them is tried as long as the outermost is the best, within the two limits. `own` names the machines of
+    the paper, `printed` maps a metric to its numbers, `unit` is their 100 %.
     """
 
     key: str
@@ -54,6 +56,7 @@ class Table:
     choice: str = "nested"
     scale: str = "standard"
     scalings: tuple[str, ...] = ()  # of SCALINGS
+    grows: tuple[float, float] | None = None
     scale_first: bool = False
     metrics: tuple[str, ...] = ("accuracy",)
     per_class: bool = False
@@ -123,7 +126,9 @@ def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
     sample = [f"{case.rows} rows"] if case.rows else []
     folds = [] if table.choice != "nested" or not candidate.grid else [f"{case.inner} folds"]
     frame = [f"scaling {' '.join(table.scalings)}, intercept on and off"] if table.scalings else []
-    return "; ".join([grid, *frame, *folds, *fixed, *sample])
+    chosen = any(len(values) > 1 for values in candidate.grid.values())
+    growth = [f"C goes on by tens within {_values(table.grows)}, of equals the middle one"] if table.grows and chosen else []
+    return "; ".join([grid, *growth, *frame, *folds, *fixed, *sample])
 
 
 def _values(values: Sequence[Any]) -> str:

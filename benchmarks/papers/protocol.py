@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from polymargin.comparison import Candidate
 from polymargin.comparison.evaluation import STEP, folds
 from polymargin.comparison.scoring import score_all
 
-from .chances import frames, intercept_of
+from .chances import Point, best, beyond, frames, intercept_of, name_of_c
 from .plan import Case, Table
 
 FAILURES = (ValueError, ArithmeticError, MemoryError)
@@ -29,6 +30,9 @@ TOY = (  # Table 3 of One versus None: six training rows, made up (the paper lis
     [[3, 0], [2, 0], [-2, 5], [-1, 4], [-2, 3], [4, 6], [-4, 3], [-5, 2], [-3, 3], [-2, 4], [0, 3], [1, 5]],
     [[1, 0], [1, 0], [1, 1], [1, 1], [1, 1], [1, 1], [0, 1], [0, 1], [0, 1], [1, 1], [1, 0], [1, 1]],
 )
+
+
+Grid = dict[str, Any]
 
 
 @lru_cache(maxsize=2)
@@ -150,10 +154,10 @@ def _nested(table: Table, case: Case, number: int, candidate: Candidate, scale: 
     """Inside the training rows; the test rows are seen by the metrics only."""
     train, test = split_of(table, case, y, number)
     inside = list(folds(y[train], case.inner, number).split(X[train], y[train])) if candidate.grid else []
-    best, points = _best_params(table, candidate, scale, X[train], y[train], inside)
-    machine = _pipeline(candidate, scale).set_params(**best).fit(X[train], y[train])
+    chosen, points = _best_params(table, candidate, scale, X[train], y[train], inside)
+    machine = _pipeline(candidate, scale).set_params(**chosen).fit(X[train], y[train])
     scores = scores_of(y[test], machine.predict(X[test]), y)
-    return [machine], _bare(best), case.inner * points + 1 if candidate.grid else 1, scores, _seen(machine, X, y, train)
+    return [machine], _bare(chosen), case.inner * points + 1 if candidate.grid else 1, scores, _seen(machine, X, y, train)
 
 
 def _best_params(
@@ -166,15 +170,28 @@ def _best_params(
     own = {f"{STEP}__{name}": values for name, values in candidate.grid.items()}
     name = intercept_of(candidate)
     settings = list(frames(table.scalings, name and f"{STEP}__{name}")) if table.scalings else [{}]
-    points = len(settings) * len(ParameterGrid(own))
-    if points == 1:
-        return next(iter(ParameterGrid(own))), points
-    found = []
+    if len(settings) * len(ParameterGrid(own)) == 1:
+        return next(iter(ParameterGrid(own))), 1
+    found: list[Point] = []
     for fixed in settings:
-        pipeline = _pipeline(candidate, scale).set_params(**fixed)
-        tried = PathCV(pipeline, own, cv=splits, scoring=_scoring(table), refit=False).fit(X, y)
-        found.append((tried.best_score_, {**fixed, **tried.best_params_}))
-    return max(found, key=lambda one: one[0])[1], points
+        search = partial(_scored, table, _pipeline(candidate, scale).set_params(**fixed), X, y, splits)
+        points = _grown(own, search, table.grows) if table.grows else search(own)
+        found += [(score, {**fixed, **params}) for score, params in points]
+    return best(found, own if table.grows else None), len(found)
+
+
+def _grown(own: Grid, search: Callable[[Grid], list[Point]], limits: tuple[float, float]) -> list[Point]:
+    """The points of the grid, and of one further value of C after the other while the outermost is the best."""
+    points, name = search(own), name_of_c(own)
+    while C := beyond({params[name] for _, params in points}, best(points, own)[name], limits):
+        points += search({**own, name: (C,)})
+    return points
+
+
+def _scored(table: Table, pipeline: Pipeline, X: Any, y: Any, splits: list[Any], grid: Grid) -> list[Point]:
+    """All points of a grid with their mean scores; what has none is the worst."""
+    tried = PathCV(pipeline, grid, cv=splits, scoring=_scoring(table), refit=False).fit(X, y).cv_results_
+    return list(zip(np.nan_to_num(tried["mean_test_score"], nan=-np.inf), tried["params"], strict=True))
 
 
 def _seen(machine: Any, X: Any, y: Any, train: Any) -> float | None:
@@ -196,13 +213,13 @@ _CHOICES = {"nested": _nested, "test": _on_test_rows, "folds": _on_folds}
 
 
 def _best_mean(table: Table, candidate: Candidate, scale: Any, X: Any, y: Any, splits: list[Any]) -> Any:
-    best, points = _best_params(table, candidate, scale, X, y, splits)
-    machines = [_pipeline(candidate, scale).set_params(**best).fit(X[train], y[train]) for train, _ in splits]
+    chosen, points = _best_params(table, candidate, scale, X, y, splits)
+    machines = [_pipeline(candidate, scale).set_params(**chosen).fit(X[train], y[train]) for train, _ in splits]
     tested = [scores_of(y[test], m.predict(X[test]), y) for m, (_, test) in zip(machines, splits, strict=True)]
     means = {name: float(np.mean([one[name] for one in tested])) for name in tested[0] if name != "recall"}
     seen = [_seen(m, X, y, train) for m, (train, _) in zip(machines, splits, strict=True)]
     known = [one for one in seen if one is not None]
-    return machines, _bare(best), len(splits) * (points + 1), means, float(np.mean(known)) if known else None
+    return machines, _bare(chosen), len(splits) * (points + 1), means, float(np.mean(known)) if known else None
 
 
 def _pipeline(candidate: Candidate, scale: Any) -> Pipeline:

@@ -19,6 +19,7 @@ LOWER_IS_BETTER = ("hamming",)
 LEVEL = 0.05
 PAPER_RUNS = 10  # what the papers average over
 FEW_SPLITS = 5  # means of fewer are called a first look
+TESTED_SPLITS = 3  # fewer are not tested: the t distribution of one degree of freedom finds next to nothing
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,20 @@ class Shortfall(NamedTuple):
 
 
 class Tally(NamedTuple):
+    """Data sets by the outcome of a test; `few` have too few splits for one."""
+
     better: int
     equal: int
     worse: int
+    few: int = 0
+
+    @property
+    def tested(self) -> int:
+        return self.better + self.equal + self.worse
 
     def __str__(self) -> str:
-        return f"{self.better}/{self.equal}/{self.worse}"
+        counts = [f"{self.better}/{self.equal}/{self.worse}"] if self.tested or not self.few else []
+        return ", ".join([*counts, *([f"{self.few} too few splits"] if self.few else [])])
 
 
 class Results:
@@ -133,15 +142,17 @@ class Results:
     def tally(self, table: Table, machine: str, rival: str, metric: str = "", corrected: bool = True) -> Tally:
         """On how many data sets `machine` is significantly better, not different, worse; paired t-tests at 5 %."""
         counts: Counter[int] = Counter()
+        few = 0
         for case in self.cases(table):
             ours, theirs = (self.cell(table, case, name, metric) for name in (machine, rival))
             common = sorted(set(ours.values) & set(theirs.values)) if ours and theirs else []
-            if ours is None or theirs is None or len(common) < 2:
+            if ours is None or theirs is None or len(common) < TESTED_SPLITS:
+                few += bool(common)
                 continue
             share = self._share(table, case) if corrected else 0.0
             test = corrected_t_test([ours.values[s] for s in common], [theirs.values[s] for s in common], share)
             counts[int(np.sign(test.mean)) if test.p_value < LEVEL else 0] += 1
-        return Tally(counts[1], counts[0], counts[-1])
+        return Tally(counts[1], counts[0], counts[-1], few)
 
     @staticmethod
     def _share(table: Table, case: Case) -> float:
@@ -174,14 +185,26 @@ def wins(
     return here, len(cases), there, len(printed)
 
 
-def difference(results: Results, table: Table, first: str, second: str, metric: str = "") -> tuple[float, int]:
-    """Mean over the data sets of the difference of two machines, in points, and the number of data sets."""
-    found = []
+def by_split(results: Results, table: Table, first: str, second: str, metric: str = "") -> dict[str, dict[int, float]]:
+    """Data set by data set, split by split, the difference of two machines, in points, where both have run."""
+    found = {}
     for case in results.cases(table):
         a, b = (results.cell(table, case, name, metric) for name in (first, second))
-        common = set(a.values) & set(b.values) if a and b else set()
+        common = sorted(set(a.values) & set(b.values)) if a and b else []
         if a and b and common:
-            found.append(np.mean([a.values[s] - b.values[s] for s in sorted(common)]))
+            found[case.data] = {split: a.values[split] - b.values[split] for split in common}
+    return found
+
+
+def by_set(results: Results, table: Table, first: str, second: str, metric: str = "") -> dict[str, float]:
+    """Data set by data set, the mean difference of two machines, in points."""
+    found = by_split(results, table, first, second, metric)
+    return {data: float(np.mean(list(gaps.values()))) for data, gaps in found.items()}
+
+
+def difference(results: Results, table: Table, first: str, second: str, metric: str = "") -> tuple[float, int]:
+    """Mean over the data sets of the difference of two machines, in points, and the number of data sets."""
+    found = list(by_set(results, table, first, second, metric).values())
     return (float(np.mean(found)), len(found)) if found else (float("nan"), 0)
 
 

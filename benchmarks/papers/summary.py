@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from .missed import largest, missed, totals
 from .pages import HEAD, ROOT, markdown
 from .plan import Paper, Table
 from .ranks import Ranks, average_ranks, picture, rank_biserial
-from .reading import Results, few_splits, listed
+from .reading import Results, by_set, few_splits, listed
 from .records import DIRECTORY
 
 README = ROOT / "README.md"
@@ -27,7 +28,12 @@ def summary_pages(results: Mapping[str, Results]) -> dict[str, str]:
     parts = ["# The papers' tables, reproduced", HEAD.format(records="../../benchmarks/results/papers")]
     papers = [found for key, found in results.items() if key != "alike"]
     parts.append("\n".join(f"- [{r.paper.title}]({r.paper.key}.md). {_first(r)}" for r in papers))
-    parts.append("Beside them: [ISM³ against softmax on FashionMNIST](ism3.md).")
+    parts.append(
+        "Beside them: [ISM³ against softmax on FashionMNIST](ism3.md), and [with λ tuned, on three sets of "
+        "images](ism3-tuned.md)."
+    )
+    if papers:
+        parts.append(f"## What is missed\n\n{totals(list(results.values()))}\n\n{largest(papers)}")
     pages = {}
     for table, alike in _blocks(results):
         shown, ranks = _scores(alike, table)
@@ -104,13 +110,7 @@ def _effects(results: Results, table: Table) -> str:
 
 def _gaps(results: Results, table: Table, name: str) -> list[float]:
     """Accuracy minus that of the reference, in points, data set by data set, on the splits that both have."""
-    found = []
-    for case in results.cases(table):
-        ours, theirs = (results.cell(table, case, one) for one in (name, REFERENCE))
-        common = sorted(set(ours.values) & set(theirs.values)) if ours and theirs else []
-        if ours and theirs and common:
-            found.append(round(float(np.mean([ours.values[s] - theirs.values[s] for s in common])), 6))
-    return found
+    return [round(gap, 6) for gap in by_set(results, table, name, REFERENCE).values()]
 
 
 def _verdict(ranks: Ranks) -> str:
@@ -142,11 +142,7 @@ def readme_lines(results: Mapping[str, Results]) -> str:
     looks = [few_splits(found, table, REFERENCE) for table, found in blocks[1:]]
     top = next((g for g in first.groups if g[0] == 0), (0, 0))
     papers = [found for key, found in results.items() if key != "alike"]
-    short = [
-        (found.paper.key, one.table.metrics[0], one.data, one.table.same_as.get(one.machine, one.machine))
-        for found in papers
-        for one in found.shortfalls()
-    ]
+    entries = sum(len(list(found.shortfalls())) for found in papers)
     wide = "".join(
         f" On {ranks.n_data} sets of text and embeddings{look}: {_ranked(ranks)}; with a critical difference of "
         f"{ranks.critical:.1f}."
@@ -157,8 +153,8 @@ def readme_lines(results: Mapping[str, Results]) -> str:
         f"- The first {top[1] + 1} of the {first.n_data} sets' machines cannot be told apart on so many (critical "
         "difference "
         f"{first.critical:.1f}).",
-        f"- {len(set(short))} numbers that the papers print for their own machine are missed here, by more than two "
-        f"standard errors and by one protocol at least ({len(short)} entries, as some have several protocols or "
+        f"- {len(missed(papers))} numbers that the papers print for their own machine are missed here, by more than two "
+        f"standard errors and by one protocol at least ({entries} entries, as some have several protocols or "
         "iterations): [each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
     ])  # fmt: skip
 

@@ -15,7 +15,21 @@ from polymargin import M3SVC
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 papers = pytest.importorskip("benchmarks.papers", reason="the benchmarks are not part of an installed package")
-from benchmarks.papers import adam, arithmetic, chances, figures, harness, plan, ranks, records, summary  # noqa: E402
+from benchmarks.papers import (  # noqa: E402
+    adam,
+    arithmetic,
+    chances,
+    figures,
+    harness,
+    missed,
+    networks,
+    plan,
+    protocol,
+    ranks,
+    reading,
+    records,
+    summary,
+)
 from benchmarks.papers.pages import PAGES, all_pages  # noqa: E402
 from benchmarks.papers.reading import Results  # noqa: E402
 
@@ -79,16 +93,45 @@ def test_every_machine_has_the_same_range_of_C():
     """Except where a table's protocol says otherwise."""
     for paper in papers.PAPERS.values():
         for table in paper.tables:
-            if table.scalings:
+            if table.scalings or paper.key == "alike":
+                assert table.grows == plan.LIMITS
                 for case in table.cases:
                     ranges = {one.grid[key] for one in table.candidates(case) for key in one.grid if key.endswith("C")}
-                    assert ranges == {chances.CS}
+                    assert ranges == {chances.CS if case.grid == "full" else chances.CS[1:4]}
+
+
+def test_of_equals_the_middle_one_is_chosen():
+    start = {"p": (1, 2), "machine__C": (0.01, 1.0, 100.0)}
+    points = [(s, {"p": 1, "machine__C": C}) for s, C in ((0.9, 0.01), (0.9, 1.0), (0.9, 100.0), (0.8, 1e4))]
+    assert chances.best(points, start)["machine__C"] == 1.0
+    assert chances.best(points)["machine__C"] == 0.01  # the first, where C does not grow
+    assert chances.best([*points, (0.91, {"p": 2, "machine__C": 1e4})], start) == {"p": 2, "machine__C": 1e4}
+
+
+def test_C_goes_on_beyond_an_end_while_it_is_the_best():
+    def found(where):
+        """Scores with a peak, as a search over the start (0.1, 1, 10) sees them."""
+        tried = []
+
+        def search(grid):
+            tried.extend(grid["C"])
+            return [(-abs(np.log10(C / where)), {"C": C}) for C in grid["C"]]
+
+        points = protocol._grown({"C": (0.1, 1.0, 10.0)}, search, (1e-3, 1e5))
+        return chances.best(points, {"C": (0.1, 1.0, 10.0)})["C"], tried
+
+    assert found(1.0) == (1.0, [0.1, 1.0, 10.0])
+    assert found(1e4) == (1e4, [0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5])  # and the one behind it
+    assert found(1e-9) == (1e-3, [0.1, 1.0, 10.0, 0.01, 1e-3])  # the limit
+    assert chances.beyond((0.1, 1.0), 1.0, (0.1, 5.0)) is None
 
 
 def test_edges_are_counted():
     table = small("m3svm", ("equal",)).tables[0]
     case = table.cases[0]
-    first, last = chances.CS[0], chances.CS[-1]
+    first, last = plan.LIMITS
+    inside = [{"machine": "Crammer", "params": {"C": C}} for C in (chances.CS[0], chances.CS[-1])]
+    assert chances.edges(table, case, inside) == (0, 0, 2)
     chosen = [("Crammer", first), ("Crammer", 1.0), ("M-SVM", last), ("M-SVM", last)]
     found = [{"machine": name, "params": {"C": C}} for name, C in chosen]
     assert chances.edges(table, case, found) == (1, 2, 4)
@@ -235,6 +278,47 @@ def test_figures_without_their_data_are_left_out(tmp_path):
     assert "left out" in said[0]
 
 
+def test_two_splits_are_not_tested(runs):
+    folder, chosen, _, _ = runs
+    results = Results(chosen[0], folder)
+    table = results.table("equal")
+    assert len(results.splits(table, table.cases[0])) == 2
+    few = results.tally(table, "M3SVM", "OvR")
+    assert few == (0, 0, 0, 1) and few.tested == 0 and str(few) == "1 too few splits"
+    assert str(reading.Tally(1, 2, 0)) == "1/2/0" and str(reading.Tally(1, 2, 0, 3)) == "1/2/0, 3 too few splits"
+
+
+def test_networks_of_one_seed_start_alike_and_differ_by_their_loss():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = (rng.random((60, 64)) * 0.2 + np.eye(3).repeat(22, axis=1)[y][:, :64]).astype(np.float32)
+    part = (X, y)
+
+    def trained(loss, lam):
+        found = networks.train(networks.Trial("usps", 0, loss, lam), part, part, part)
+        return {name: found[name] for name in ("training", "test", "margin")}
+
+    plain = trained("softmax", 0.0)
+    assert plain["training"] == plain["test"] == 1.0
+    assert trained("ISM3", 0.0) == plain == trained("softmax", 0.0)
+    assert min(trained(loss, 1.0)["margin"] for loss in networks.LOSSES) > 1.2 * plain["margin"]
+
+
+def test_the_page_of_the_networks_has_complete_seeds_only(tmp_path):
+    assert networks.page(tmp_path) == ""
+    trials = [trial for trial in networks.trials() if trial.data == "usps" and trial.seed < 2]
+    lines = []
+    for k, trial in enumerate(trials[:-1]):
+        values = {"training": 1.0, "choosing": 0.9 + 1e-4 * k, "test": 0.9 + 1e-4 * k, "margin": 1.0, "seconds": 1.0}
+        lines.append(json.dumps({**trial._asdict(), "settings": networks.SETTINGS, **values}))
+    (tmp_path / networks.FILE).write_text("\n".join(lines) + "\n", "utf-8")
+    page = networks.page(tmp_path)
+    assert "1 seed." in page and "too few seeds" in page
+    assert "| ISM3, tuned | 90.1 |" in page and "| ISM3, pairwise logistic, tuned | **90.2** |" in page
+    assert "## usps" in page and "## mnist" not in page
+
+
 def test_critical_difference():
     """Demšar (2006), section 3.2.2: four machines on 14 data sets, 2.569 sqrt(4 * 5 / (6 * 14)) = 1.25."""
     scores = np.random.default_rng(0).normal(size=(14, 4))
@@ -279,7 +363,32 @@ class TestCommitted:
                 found = results.edges(table)
                 if found.searches:
                     numbers = f"{found.lowest} | {found.highest} | {found.searches} | **{100 * found.share:.0f} %**"
-                    assert f"| {table.title} | **all** | {numbers} |" in page
+                    (line,) = (one for one in page.splitlines() if one.startswith(f"| {table.title} | **all** |"))
+                    assert line.endswith(f"| {numbers} |")
+
+    def test_less_than_a_tenth_is_on_an_edge(self):
+        for paper in papers.PAPERS.values():
+            results = Results(paper)
+            for table in paper.tables:
+                found = results.edges(table)
+                assert found.share < 0.1, f"{paper.key} {table.key}: {found}"
+        found = networks.found_in()
+        chosen = [
+            networks._chosen(found, d, s, loss)
+            for d in networks.SETS
+            for s in range(networks.SEEDS)
+            for loss in networks.LOSSES
+        ]
+        assert sum(one["lam"] == networks.LOSSES[one["loss"]][-1] for one in chosen) < 0.1 * len(chosen)
+
+    def test_the_largest_shortfalls_are_marked_and_sorted(self):
+        found = missed.missed([Results(paper) for paper in papers.PAPERS.values()])
+        assert [one.short for one in found] == sorted((one.short for one in found), reverse=True)
+        assert all(one.mark in ("Proven", "Likely", "Open") for one in found)
+        assert len({(one.results.paper.key, one.worst.table.metrics[0], one.data, one.machine) for one in found}) == len(
+            found
+        )
+        assert all(max(one.here.values()) >= one.worst.ours - 1e-9 and one.short > 0 for one in found)
 
     def test_figures_have_all_their_parts_and_a_small_picture(self, tmp_path):
         for paper in papers.PAPERS.values():
@@ -298,10 +407,11 @@ class TestCommitted:
         assert len(drawn) == sum(len(paper.figures) for paper in papers.PAPERS.values())
 
     def test_no_record_is_there_twice(self):
+        unit = ("table", "data", "split", "machine", "settings")
         for path in records.DIRECTORY.glob("*.jsonl"):
             lines = records.read(path)
-            keys = {(r["table"], r["data"], r["split"], r["machine"], r["settings"]) for r in lines}
-            assert len(keys) == len(lines), path.name
+            names = (*networks.Trial._fields, "settings") if path.name == networks.FILE else unit
+            assert len({tuple(record[name] for name in names) for record in lines}) == len(lines), path.name
 
 
 class _Broken:
@@ -312,5 +422,3 @@ class _Broken:
 
     def fit(self, X, y):
         raise ValueError("nothing fits")
-
-

@@ -56,7 +56,9 @@ def loaded(path, monkeypatch):
 
 
 def test_the_link_check_finds_what_is_broken(tmp_path, monkeypatch):
-    (tmp_path / "index.html").write_text('<a href="other.html#here">x</a><a href="gone.html">y</a><a href="https://a.b/c">z</a>')
+    (tmp_path / "index.html").write_text(
+        '<a href="other.html#here">x</a><a href="gone.html">y</a><a href="https://a.b/c">z</a>'
+    )
     (tmp_path / "other.html").write_text('<p id="there">w</p><img src="picture.png">')
     lines = list(loaded(DOCS / "check_links.py", monkeypatch).broken(tmp_path))
     assert len(lines) == 3

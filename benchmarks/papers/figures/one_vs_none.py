@@ -109,11 +109,29 @@ def says_parallel(found: Parts) -> list[str]:
     return [
         "The paper's figure: rows for which two parallel borders are best, and any α of 1 to 2 (ours: 0.5 to 1) gives them, "
         "as the binary SVM does. Its rows are not listed.",
-        f"Ours (lines in colour: a class scores 1; black: border; dotted: border of the SVM): {'; '.join(said)}. So the "
-        "claim holds for rows made for it, for smaller α too. For other rows the vectors become opposite only as α goes "
-        "to 1; and where classes overlap one of them may have no vector at all: its offset alone gives all rows a score "
-        "of 1.",
+        f"Ours (lines in colour: a class scores 1; black: border; dotted: border of the SVM): {'; '.join(said)}. "
+        f"{_verdict_on_parallels(found)}",
     ]
+
+
+def _verdict_on_parallels(found: Parts) -> str:
+    """For which rows the vectors are opposite to a degree, from which α on; and what they are for the others."""
+    claimed = [k for k, alpha in enumerate(ALPHAS) if alpha >= ALPHA]
+    kinds: dict[str, list[str]] = {}
+    for part, values in found.items():
+        angles = values["angles"]
+        opposite = [angle is not None and angle > 179.0 for angle in angles]
+        known = [angle for angle in angles if angle is not None]
+        if all(opposite[k] for k in claimed) and not values["apart"]:
+            kind = f"The claim holds{', for smaller α too,' if all(opposite) else ''} for"
+        elif not known:
+            kind = "There is no second vector, so that an offset alone gives all rows a score of 1, for"
+        elif known == sorted(known):
+            kind = "The vectors only come nearer to being opposite as α goes to 1, for"
+        else:
+            kind = "The claim does not hold for"
+        kinds.setdefault(kind, []).append(part)
+    return " ".join(f"{kind} {listed(parts)}." for kind, parts in kinds.items())
 
 
 # -- Figure 2 ------------------------------------------------------------------------------------------------------------
