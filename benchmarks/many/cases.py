@@ -10,7 +10,8 @@ from sklearn.preprocessing import normalize
 from ..datasets.base import data_directory
 
 SERIES = (100, 1_000, 10_000, 100_000)
-NAMES = ("wordnet", "bibtex_ml", "delicious_ml", *(f"zipf:{c}" for c in SERIES))
+EQUAL_ROWS = (100, 1_000, 10_000)  # classes, with as many rows each as the last of them has in the series above
+NAMES = ("wordnet", "bibtex_ml", "delicious_ml", *(f"zipf:{c}" for c in SERIES), *(f"zipf-rows:{c}" for c in EQUAL_ROWS))
 QUICK = ("zipf:100",)
 
 _WORDS, _OWN, _NOISE = 5_000, 8, 4  # of the vocabulary, of a class, and of a row beside its class
@@ -41,7 +42,13 @@ class Split(NamedTuple):
 
 def load(name: str) -> Split:
     kind, _, size = name.partition(":")
+    if kind == "zipf-rows":
+        return zipf(int(size), n_train=_rows(EQUAL_ROWS[-1]))
     return zipf(int(size)) if kind == "zipf" else stored(name)
+
+
+def _rows(n_classes: int) -> int:
+    return round(200 * math.sqrt(n_classes))
 
 
 def stored(name: str) -> Split:
@@ -59,13 +66,13 @@ def stored(name: str) -> Split:
     return Split(X[:n], y[:n], X[n:], y[n:])
 
 
-def zipf(n_classes: int, seed: int = 0) -> Split:
-    """200 sqrt(c) rows to train and a fifth of that to test; the k-th class has a share of about 1/k.
+def zipf(n_classes: int, seed: int = 0, n_train: int | None = None) -> Split:
+    """200 sqrt(c) rows to train, or as many as are said, and a fifth of that to test; class k has a share of about 1/k.
 
     A class has its own words, some of them frequent ones that it shares with others; a row has half of them and some noise.
     """
     rng = np.random.default_rng(seed)
-    n_train = round(200 * math.sqrt(n_classes))
+    n_train = n_train or _rows(n_classes)
     n = n_train + n_train // 5
     share = 1.0 / np.arange(1, n_classes + 1)
     y = np.searchsorted(np.cumsum(share) / share.sum(), rng.random(n)).clip(0, n_classes - 1)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize, minimize_scalar
 
 from polymargin.selection.folds import Folds
 
@@ -245,12 +245,17 @@ def with_lapse(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
 
 
 def _best_lapse(own: Array, chance: float, weight: Array) -> tuple[float, float]:
-    """The negative log likelihood of probabilities ``own`` beside the best lapse, and that lapse: bisection on its slope."""
+    """The negative log likelihood of probabilities ``own`` beside the best lapse, and that lapse: it is convex in it."""
     change = chance - own
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        lapse = 0.5 * (low + high)
-        rises = float(weight @ (change / np.maximum(own + lapse * change, 1e-300))) > 0.0
-        low, high = (lapse, high) if rises else (low, lapse)
-    lapse = 0.0 if high < 1e-8 else 0.5 * (low + high)
+
+    def slope(lapse: float) -> float:
+        return -float(weight @ (change / np.maximum(own + lapse * change, 1e-300)))
+
+    if slope(0.0) >= 0.0:
+        lapse = 0.0
+    elif slope(1.0) <= 0.0:
+        lapse = 1.0
+    else:
+        lapse = float(brentq(slope, 0.0, 1.0, xtol=1e-9))
+    lapse = 0.0 if lapse < 1e-8 else lapse
     return -float(weight @ np.log(np.maximum(own + lapse * change, 1e-300))), lapse

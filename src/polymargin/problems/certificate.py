@@ -136,13 +136,19 @@ class Ledger:
 
     `rounding` says how much of an objective of some size rounding may hide, in the scale of the rows and class vectors.
     A solver leaves in `at_hand` how to get the machine it has, with its objective, should the fit be interrupted;
-    `keeps_interrupted` says that this is wanted.
+    `keeps_interrupted` says that this is wanted. With `trusts_estimates` values need not be proven: nobody is told them.
     """
 
     def __init__(
-        self, tol: float, verbose: int = 0, label: str = "", rounding: Callable[[float], float] = lambda primal: 0.0
+        self,
+        tol: float,
+        verbose: int = 0,
+        label: str = "",
+        rounding: Callable[[float], float] = lambda primal: 0.0,
+        trusts_estimates: bool = False,
     ):
         self.tol = tol
+        self.trusts_estimates = trusts_estimates
         self.rounding = rounding
         self.primal = float("inf")
         self.dual = float("-inf")

@@ -100,7 +100,7 @@ class FoldFits:
             return self._scores_from(None, self._part(~left_out), left_out)
 
     def _scores_from(self, start: Any, part: Any, left_out: NDArray[np.bool_]) -> tuple[Array, bool]:
-        ledger = Ledger(self._gap, rounding=part.rounding_at)
+        ledger = Ledger(self._gap, rounding=part.rounding_at, trusts_estimates=not self._is_tiny)
         ledger.keeps_interrupted = self.machine.on_interrupt == "keep"
         settings = {**self.settings, "start": start}
         if start is not None and not self._is_tiny:

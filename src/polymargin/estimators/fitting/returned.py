@@ -51,10 +51,17 @@ def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Retur
         single = W.astype(problem.X.dtype)
         offsets = b if problem.fixes_sum_of_offsets else np.asarray(b, dtype=problem.X.dtype)
         machine = single.astype(np.float64), offsets.astype(np.float64)
-        rounded = exact.of_primal(problem.primal(*machine), tol, lambda: problem.rounding(*machine))
+        value = exact.primal if _are_equal(machine, (W, b)) else problem.primal(*machine)
+        rounded = exact.of_primal(value, tol, lambda: problem.rounding(*machine))
         if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):
             return Returned(_by_class(single), offsets, rounded)
     return Returned(_by_class(W), b, exact)
+
+
+def _are_equal(machine: tuple[Any, Array], other: tuple[Any, Array]) -> bool:
+    """Whether two machines, one the other's copy in some precision, are the same."""
+    entries = [W.data if sparse.issparse(W) else W for W, _ in (machine, other)]
+    return np.array_equal(machine[1], other[1]) and np.array_equal(*entries)
 
 
 def _by_class(W: Any) -> NDArray[Any]:

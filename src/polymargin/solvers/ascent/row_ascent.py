@@ -78,6 +78,7 @@ class RowsProof(Proof):
         self.loop, self._n_threads = loop, n_threads
         self._repaired: Repaired | None = None
         self._is_averaged = False  # the machine that was looked at last
+        self._sums: Any = None  # its class vectors, if they are sums of rows that are ready to be returned
         self._best_bound = -np.inf
         self._best_duals: SparseDuals | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
@@ -130,16 +131,20 @@ class RowsProof(Proof):
         return self.penalty() + float(self.loop.loss(self._n_threads))
 
     def values(self, tol: float) -> tuple[float, float]:
-        """Of the average of the last epoch, if there is one; of its end, if that has not got there."""
+        """Of the average of the last epoch, or of what would be returned, if there is one; of its end, if they fail."""
         primal = float(self.loop.averaged_value(self._n_threads))
         self._is_averaged = bool(np.isfinite(primal))
-        if not self._is_averaged:
+        self._sums = None if self._is_averaged else self._sums_of_rows()
+        if self._sums is not None:
+            primal = self.problem.primal(self._sums, np.zeros(self.problem.n_classes))
+        elif not self._is_averaged:
             primal = self.primal()
         dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._last_duals()
-        if self._is_averaged and primal - dual > tol * primal and (at_end := self.primal()) < primal:
-            primal, self._is_averaged = at_end, False
+        at_end = not self._is_averaged and self._sums is None
+        if not at_end and primal - dual > tol * primal and (value := self.primal()) < primal:
+            primal, self._is_averaged, self._sums = value, False, None
         if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
             primal = max(primal, self.problem.primal(*self.iterate()))
         return primal, dual
@@ -170,15 +175,23 @@ class RowsProof(Proof):
         self._repaired = Repaired(factors, ray)
         return ray.value - hidden_on_ray(ray, float(self.loop.flow), self._reach)
 
+    def trust(self, ledger: Ledger, epochs: int, primal: float) -> bool:
+        if not self.problem.fit_intercept:  # nothing is repaired: a look is one pass over the rows
+            return False
+        self._is_averaged, self._sums = False, None
+        ledger.add(primal, primal, epochs)
+        self.best = Machine(*self.iterate(), primal)
+        return True
+
     def at_hand(self) -> Machine:
-        self._is_averaged = False  # the loop may have gone on
+        self._is_averaged, self._sums = False, None  # the loop may have gone on
         return super().at_hand()
 
     def iterate(self) -> tuple[Any, Array]:
         if self._is_averaged:
             return self.loop.averaged_machine()
-        if (W := self._sums_of_rows()) is not None:
-            return W, np.zeros(self.problem.n_classes)
+        if self._sums is not None:
+            return self._sums, np.zeros(self.problem.n_classes)
         W, b = self.loop.weights(), self.loop.intercepts()
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
@@ -189,7 +202,8 @@ class RowsProof(Proof):
     def _sums_of_rows(self) -> Any:
         """``W = X' tau`` of sparse rows, without an intercept, where few duals make that cheap; sparse if most of it is 0.
 
-        None where it is dear. With many classes the copies of the loop's W on its way out take more memory than the rest.
+        It is in the precision of the rows, as it will be returned, so that it is judged once. None where it is dear. With
+        many classes the copies of the loop's W on its way out take more memory than the rest.
         """
         problem = self.problem
         if not (self.keeps_zeros and problem.penalty.identity_hessian and sparse.issparse(problem.X)):
@@ -202,6 +216,7 @@ class RowsProof(Proof):
         if most > _CHEAP * entries:
             return None
         W = sparse.csr_array(sparse.csr_array(problem.X).T @ problem.sparse_signed_duals(duals))
+        W.data = W.data.astype(problem.X.dtype).astype(np.float64)
         return W if W.nnz <= _MOSTLY_ZERO * entries else W.toarray()
 
     def duals(self) -> SparseDuals:
