@@ -2,7 +2,6 @@
 // the rivals alone. What is not handed out has the price 0 (g_target), as the own class has one in simplex.hpp.
 #pragma once
 
-#include "common/coupled_price.hpp"
 #include "simplex.hpp"
 
 namespace polymargin {
@@ -43,17 +42,6 @@ public:
         const double nu = capped ? simplex_threshold(row.next, row.count, row.cost, row.scratch) : 0.0;
         std::fill_n(row.scratch, row.count, 1.0);
         take_at_price(row, nu, capped ? row.cost : whatever);
-    }
-
-    void solve(RowView& row, const Coupled& metric) const {
-        if (!(metric.apart > 0.0)) return solve_without_features(row);
-        solve_coupled_at_price(row, metric, [&](const double* o) -> CoupledPrice {
-            const double budget = metric.apart * row.cost;
-            double sum = 0.0;
-            for (Size k = 0; k < row.count; ++k) sum += std::max(0.0, o[k]);
-            if (row.target_active && sum <= budget) return {0.0, 0.0, infinity};
-            return {simplex_threshold(o, row.count, budget, row.scratch), row.cost, 0.0};
-        });
     }
 
 private:

@@ -1,7 +1,6 @@
 // The domain a >= 0 of the squared largest one of absolute margins: its dual has the term -(sum_k a_k)^2 / (4 u).
 #pragma once
 
-#include "domains/common/coupled_price.hpp"
 #include "squared_simplex.hpp"
 
 namespace polymargin {
@@ -32,16 +31,6 @@ public:
         }
         const double nu = price(row.next, row.scratch, row.count, 2.0 * row.cost, 0.0);
         take_at_price(row, nu, std::max(0.0, 2.0 * row.cost * nu));
-    }
-
-    void solve(RowView& row, const Coupled& metric) const {
-        if (!(metric.apart > 0.0)) return solve_without_features(row);
-        std::fill_n(row.scratch, row.count, 1.0);
-        const double give = 2.0 * row.cost * metric.apart;
-        solve_coupled_at_price(row, metric, [&](const double* o) -> CoupledPrice {
-            const double nu = std::max(0.0, price(o, row.scratch, row.count, give, 0.0));
-            return {nu, 2.0 * row.cost * nu, give};
-        });
     }
 
 private:
