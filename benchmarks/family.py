@@ -8,6 +8,7 @@ if there are more than `MOST_ROWS`. Columns are standardised by the training row
 differences (one split: of the test rows). Top-5 accuracy, where there are ten classes or more, has a C of its own.
 
 `--part speed`: a fit of each, C = 1 and the default tolerance, in processor seconds and in multiples of Crammer-Singer's.
+A star marks a stand-in, which is not the data set of that name.
 
 `--part table`: every product of a loss and a penalty, squared too, fitted to iris: how it ends. `docs/family.md` has it.
 
@@ -186,13 +187,17 @@ def timed(name: str, repeats: int, quick: bool) -> dict[str, dict[str, Any]]:
                 found[side] = one
     unit = found["crammer_singer"]["seconds"]
     lines = [
-        [f"{name}{'*' if quick else ''}", side, f"{one['seconds']:.3f}", f"{one['seconds'] / unit:.1f}", one["status"],
+        [_marked(data, quick), side, f"{one['seconds']:.3f}", f"{one['seconds'] / unit:.1f}", one["status"],
          str(one["n_iter"]), " + ".join(one["methods"])]
         for side, one in sorted(found.items(), key=lambda item: item[1]["seconds"])
     ]  # fmt: skip
     head = ["data", "loss", "seconds", "of Crammer-Singer's", "status", "iterations", "methods"]
     print(aligned(head, lines, left=2), flush=True)
     return found
+
+
+def _marked(data: Data, quick: bool) -> str:
+    return f"{data.name}{'*' if quick or data.stand_in else ''}"
 
 
 def _to_be_timed(name: str, quick: bool) -> Data:
@@ -219,7 +224,7 @@ def timed_with_zeros(name: str, tol: float, quick: bool) -> dict[str, dict[str, 
             }  # fmt: skip
             one, unit = found[side], found[f"{loss}, l2"]["seconds"]
             shown = [f"{one[key]:.3f}" for key in ("entries", "features", "accuracy")]
-            lines.append([f"{name}{'*' if quick else ''}", side, f"{seconds:.2f}", f"{seconds / unit:.1f}", end.status,
+            lines.append([_marked(data, quick), side, f"{seconds:.2f}", f"{seconds / unit:.1f}", end.status,
                           str(end.n_iter), *shown, " + ".join(one["methods"])])  # fmt: skip
     head = ["data", "machine", "seconds", "of l2's", "status", "iterations", "entries", "features", "accuracy", "methods"]
     print(aligned(head, lines, left=2), flush=True)

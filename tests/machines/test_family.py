@@ -285,6 +285,10 @@ def test_costs_may_be_named() -> None:
     by_name = MarginSVC(label_cost=frame).fit(X, names[y])
     assert by_name.objective_ == MarginSVC(label_cost=cost).fit(X, y).objective_
     assert expected_cost(names[y], by_name.predict(X), frame) >= 0.0
+    renamed, without = frame.rename(index={"virginica": "other"}), frame.drop(columns="virginica")
+    for wrong, missing in ((renamed, "rows"), (without, "columns")):
+        with pytest.raises(ValueError, match=f"no {missing} for the class 'virginica'"):
+            MarginSVC(label_cost=wrong).fit(X, names[y])
 
 
 def test_cost_helpers() -> None:

@@ -28,13 +28,106 @@ void FaceSystem::allot() {
 
 void FaceSystem::solve(Size iterations, const Poll& poll) {
     if (!direction_) direction_ = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
+    first_slopes(poll);
+    conjugate_gradients(iterations, poll);
+}
+
+void FaceSystem::first_slopes(const Poll& poll) {
     slopes_of(state_.weights, 1.0, r_, poll);
     if (state_.squared()) {
         for (Size k = 0; k < p_.size(); ++k) p_[k] = state_.duals.value_at(position_[k]);
         subtract_own_slopes(p_, r_);
     }
     gradient_ = r_;
-    conjugate_gradients(iterations, poll);
+}
+
+Size FaceSystem::visits_in_unknowns() {
+    if (!unknowns_) unknowns_ = std::make_unique<Unknowns>(state_);
+    double entries = 0.0;
+    for (const FaceRow& f : rows_) {
+        const double members = static_cast<double>(f.end - f.begin + (moves_own(f) ? 1 : 0));
+        entries += has_theta(f) ? 0.5 * members * (members + 1.0) : moves_own(f) ? 2.0 * members - 1.0 : members;
+    }
+    const double visit = static_cast<double>(unknowns_->width() * state_.n_classes());  // its scores
+    return 3 * rows_.size() + static_cast<Size>((unknowns_->price() + entries * unknowns_->price_of_entry()) / visit);
+}
+
+double FaceSystem::invert_own_block(const FaceRow& f) {
+    double inverses = 0.0;
+    for (Size k = f.begin; k < f.end; ++k) {
+        z_[k] = 1.0 / (damping_ * curvature(f.row, classes_[k]) + each_curvature(f.row, classes_[k]));
+        inverses += z_[k];
+    }
+    if (f.closed) return 1.0 / inverses;
+    const double shared = sum_curvature(f.row);
+    return shared / (1.0 + shared * inverses);
+}
+
+// Z_i' D_i^-1 Z_i: what a dual takes from its class, the own class gives, if it moves.
+void FaceSystem::add_to_unknowns(const FaceRow& f, double theta) {
+    const Index y = state_.y[f.row];
+    double sum = 0.0;
+    for (Size k = f.begin; k < f.end; ++k) {
+        sum += z_[k];
+        unknowns_->add(classes_[k], classes_[k], z_[k] - theta * z_[k] * z_[k]);
+        for (Size l = f.begin; l < k && theta > 0.0; ++l) {
+            unknowns_->add(classes_[k], classes_[l], -theta * sign(f, k) * z_[k] * sign(f, l) * z_[l]);
+        }
+    }
+    if (!moves_own(f)) return;
+    unknowns_->add(y, y, sum - theta * sum * sum);
+    for (Size k = f.begin; k < f.end; ++k) unknowns_->add(y, classes_[k], -z_[k] + theta * z_[k] * sum);
+}
+
+bool FaceSystem::solve_in_unknowns(const Poll& poll) {
+    if (!direction_) direction_ = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
+    first_slopes(poll);
+    Unknowns& unknowns = *unknowns_;
+    const Size width = unknowns.width();
+    unknowns.clear();
+    unknowns.right_side().assign(unknowns.right_side().size(), 0.0);
+    const auto through_block = [&](const FaceRow& f, double theta, std::vector<double>& v) {
+        double inner = 0.0;
+        for (Size k = f.begin; k < f.end; ++k) inner += z_[k] * v[k];
+        for (Size k = f.begin; k < f.end; ++k) v[k] = z_[k] * (v[k] - theta * inner);
+    };
+    x_ = r_;
+    Size visited = 0;
+    for (const FaceRow& f : rows_) {
+        const double theta = invert_own_block(f);
+        const double* z = unknowns.row(f.row);
+        unknowns.begin_row(z);
+        add_to_unknowns(f, theta);
+        through_block(f, theta, x_);
+        double own = 0.0;
+        const auto give = [&](Index k, double step) {
+            double* v = unknowns.vector(k);
+            for (Size j = 0; j < width; ++j) v[j] += step * z[j];
+        };
+        for (Size k = f.begin; k < f.end; ++k) {
+            give(classes_[k], sign(f, k) * x_[k]);
+            own += x_[k];
+        }
+        if (moves_own(f)) give(state_.y[f.row], own);
+        if ((++visited & 63) == 0) poll();
+    }
+    if (!unknowns.factorise()) return false;
+    unknowns.solve();
+    for (const FaceRow& f : rows_) {
+        const double theta = invert_own_block(f);
+        const double* z = unknowns.row(f.row);
+        const auto score = [&](Index k) {
+            const double* v = unknowns.vector(k);
+            double out;
+            dense_dots<1>(z, &v, width, &out);
+            return out;
+        };
+        const double own = moves_own(f) ? score(state_.y[f.row]) : 0.0;
+        for (Size k = f.begin; k < f.end; ++k) x_[k] = r_[k] - own - sign(f, k) * score(classes_[k]);
+        through_block(f, theta, x_);
+        if ((++visited & 63) == 0) poll();
+    }
+    return true;
 }
 
 // out = slopes of the dual in the free duals for the machine `weights`; `margin` is 1 for the machine itself and 0 for

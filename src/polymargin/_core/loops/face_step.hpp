@@ -8,6 +8,11 @@
 // moves too (slope g_l - g_y, block q (I + 11')) and closed if its duals must keep their sum (slope g_l minus the mean, block
 // q I). Absolute margins of open rows do not meet (slope g_k, block q I). Squared losses add to slopes and blocks. The damping keeps the step inside the region where the face stays the face: without it the projection onto the
 // polytope clips most of the step. The projected step is applied with an exact line search, so the dual never falls.
+//
+// Where the unknowns of the machine are few and rows are many, the same system is solved directly, in the unknowns (unknowns.hpp): H is
+// Z Z' with as few columns as there are unknowns, and with D, the damping and what a squared loss adds, a block a row,
+//
+//   p = D^-1 (r - Z u),    (I + Z' D^-1 Z) u = Z' D^-1 r.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +21,7 @@
 #include <vector>
 
 #include "machine/dual_state.hpp"
+#include "unknowns.hpp"
 
 namespace polymargin {
 
@@ -33,8 +39,10 @@ protected:
     void clear();
     void allot();  // room for the rows and classes that are listed
 
-    // x = the Newton step of the listed duals
+    // x = the Newton step of the listed duals: by conjugate gradients, or in the unknowns, unless rounding forbids it
     void solve(Size iterations, const Poll& poll);
+    bool solve_in_unknowns(const Poll& poll);
+    Size visits_in_unknowns();  // about as much work as so many visits of rows
 
     // Takes x, with an exact line search.
     void apply(const Poll& poll);
@@ -46,6 +54,14 @@ protected:
     std::vector<double> x_, moved_, scratch_;
 
 private:
+    // D^-1 of a row: diag(e) - theta e e', e in z_
+    double invert_own_block(const FaceRow& f);
+    bool has_theta(const FaceRow& f) const { return f.closed || state_.rules.squares == Squares::of_sum; }
+    void add_to_unknowns(const FaceRow& f, double theta);
+    double sign(const FaceRow& f, Size k) const { return classes_[k] == state_.y[f.row] ? 1.0 : -1.0; }
+    bool moves_own(const FaceRow& f) const { return !f.closed && !state_.rules.absolute; }
+
+    void first_slopes(const Poll& poll);
     void slopes_of(Weights& weights, double margin, std::vector<double>& out, const Poll& poll);
     void machine_of(const std::vector<double>& p, const Poll& poll);
     void subtract_own_slopes(const std::vector<double>& p, std::vector<double>& slopes) const;
@@ -58,6 +74,7 @@ private:
     void conjugate_gradients(Size iterations, const Poll& poll);
 
     std::unique_ptr<Weights> direction_;
+    std::unique_ptr<Unknowns> unknowns_;
     double damping_ = 0.01;
     std::vector<Index> listed_;
     std::vector<double> r_, p_, z_, hp_, gradient_, scores_;
@@ -67,6 +84,19 @@ template <class Domain>
 class FaceStep : FaceSystem {
 public:
     FaceStep(const Domain& domain, DualState& state) : FaceSystem(state), domain_(domain) {}
+
+    // Whether the unknowns are few.
+    bool is_direct() const { return Unknowns::fit(state_); }
+
+    // In the unknowns, if that takes at most about `budget` visits of rows; returns how many it took.
+    Size direct_step(Size budget, const Poll& poll) {
+        identify();
+        const Size work = rows_.empty() ? 0 : visits_in_unknowns();
+        if (work == 0 || work > budget || !solve_in_unknowns(poll)) return 0;
+        project();
+        apply(poll);
+        return work;
+    }
 
     // Spends at most about `budget` visits of rows; returns how many it took.
     Size step(Size budget, const Poll& poll) {

@@ -111,6 +111,10 @@ private:
     void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
         if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
+        if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
+            if (estimate <= settings_.direct_from * scale) try_direct_step(tol * scale, poll);
+            return;
+        }
         if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return;
         // not if as many epochs will do, at the pace of the last ones
         const double last = std::exchange(estimate_at_face_, estimate), pace = last < infinity ? estimate / last : usual_pace;
@@ -120,6 +124,17 @@ private:
         const auto since = static_cast<Size>(progress().visits - visits_at_face_);
         schedule_.count_visits(static_cast<std::int64_t>(face_.step(since, poll)));
         visits_at_face_ = progress().visits;
+    }
+
+    // Where the unknowns are few, as soon as the epochs since the last step have been as much work.
+    void try_direct_step(double goal, const Poll& poll) {
+        const double estimate = progress().estimate, last = std::exchange(estimate_at_direct_, estimate);
+        if (last < infinity && estimate * estimate <= goal * last) return;  // the next epoch will do
+        const auto since = static_cast<Size>(progress().visits - visits_at_direct_);
+        const Size took = face_.direct_step(since, poll);
+        if (took == 0) return;
+        schedule_.count_visits(static_cast<std::int64_t>(took));
+        visits_at_direct_ = progress().visits;
     }
 
     // Where a row is visited. What it finds lies there until it moves.
@@ -419,6 +434,8 @@ private:
     Faces face_;
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
+    std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
+    double estimate_at_direct_ = infinity;
     static constexpr double usual_pace = 0.3;  // what is left of an estimate from one time to the next
     Size c_;
     bool reads_ahead_;  // inner products of two rows at a time
