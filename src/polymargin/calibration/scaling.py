@@ -35,6 +35,7 @@ _STEPS = 100  # of Newton's method; ten are usual
 _ENOUGH = 1e-5  # relative decrease promised by a step that is not worth it
 _FIRST = 500  # rows that find the slope to start from
 _PARTS = 3  # of the rows, to choose what pays
+_CLEARLY = 3.0  # standard errors of a gain that need not be looked at again
 _ROWS_A_BIAS = 50  # of each class, on average: fewer learn the offsets of a fold's machine by heart
 _MOST_WORK = 2e9  # n c^2 up to which biases, and
 _MOST_MIXING = 5e6  # up to which mixing is considered, with
@@ -115,8 +116,9 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
     c = S.shape[1]
     plain = newton(S, outcomes, outcomes.bases()[0], _first_slope(S, outcomes))
     best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
-    for fit in _richer(len(S), c, outcomes):
-        losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed)
+    richer = _richer(len(S), c, outcomes)
+    for fit in richer:
+        losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed, is_last=fit is richer[-1])
         if _pays(at_stake - losses):
             best, at_stake = fit(S, outcomes, plain), losses
     return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
@@ -130,19 +132,27 @@ def _richer(n: int, c: int, outcomes: Likelihood) -> list[Fit]:
     return [*found, with_mixing] if mixes else found
 
 
-def _pays(gains: Array) -> bool:
-    """Whether the rows gain in sum, by more than a standard error."""
-    return float(gains.sum()) > float(gains.std() * np.sqrt(len(gains)))
+def _pays(gains: Array, errors: float = 1.0) -> bool:
+    """Whether the rows gain in sum, by more than so many standard errors."""
+    return float(gains.sum()) > errors * float(gains.std() * np.sqrt(len(gains)))
 
 
-def _left_out_losses(S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int) -> Array:
-    """The loss of every row by a scaling of others; of some rows only, once these say that it does not pay."""
+def _left_out_losses(
+    S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int, *, is_last: bool
+) -> Array:
+    """The loss of every row by a scaling of others.
+
+    Of some rows only, once these say that it does not pay, or, where nothing else is to be compared with it, that it does.
+    """
     folds, found = outcomes.folds(_PARTS, seed), at_stake.copy()
     for fold in range(_PARTS):
         out = folds == fold
-        if out.any() and found.sum() <= at_stake.sum():
+        if out.any():
             scaling = fit(S[~out], outcomes.part(~out), start)
             found[out] = outcomes.part(out).losses(scaling.apply(S[out]))
+        gains = at_stake - found
+        if gains.sum() < 0.0 or (is_last and _pays(gains[folds <= fold], _CLEARLY)):
+            break
     return found
 
 
@@ -209,19 +219,28 @@ def _descended(
 
 
 def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
-    """The same slope with the best D and biases."""
+    """The same slope with the best D and biases.
+
+    Each class has its column of E = (D, biases), in coordinates in which it is about as steep in all directions.
+    """
     c, Z = S.shape[1], start.slope * S
-    prior = np.full((c + 1, 1), _PRIOR)
-    prior[-1] = 1.0
+    A = np.column_stack([Z, np.ones(len(Z))])
+    prior = np.append(np.full(c, _PRIOR), 1.0)
+    P = outcomes.terms(Z).P
+    steepness = np.stack([(A.T * v) @ A for v in (P * (1.0 - P)).T]) + np.diag(prior)
+    to_column = np.linalg.inv(np.linalg.cholesky(steepness)).transpose(0, 2, 1)
+
+    def columns(x: Array) -> Array:
+        return np.asarray((to_column @ x.reshape(c, c + 1, 1))[..., 0])
 
     def value(x: Array) -> tuple[float, Array]:
-        E = x.reshape(c + 1, c)
-        terms = outcomes.terms(Z + Z @ E[:-1] + E[-1])
-        gradient = np.vstack([Z.T @ terms.gradient, terms.gradient.sum(axis=0)]) + prior * E
-        return terms.value + 0.5 * float((prior * E * E).sum()), gradient.ravel()
+        E = columns(x)
+        terms = outcomes.terms(Z + A @ E.T)
+        gradient = terms.gradient.T @ A + prior * E
+        return terms.value + 0.5 * float((prior * E * E).sum()), (gradient[:, None, :] @ to_column).ravel()
 
     settings = {"ftol": _ENOUGH, "maxiter": 100}
-    E = minimize(value, np.zeros(c * (c + 1)), jac=True, method="L-BFGS-B", options=settings).x.reshape(c + 1, c)
+    E = columns(minimize(value, np.zeros(c * (c + 1)), jac=True, method="L-BFGS-B", options=settings).x).T
     return start._replace(biases=E[-1].copy(), mixing=np.eye(c) + E[:-1])
 
 
