@@ -17,7 +17,8 @@ def draw(kept: dict[str, Any], path: Path) -> bool:
     grows = {c: kept.get(f"zipf:{c}", {}) for c in SERIES}
     equal = {c: kept.get(f"zipf-rows:{c}", {}) for c in EQUAL_ROWS}
     lines = [("flat, equal rows", "flat", equal, "C0s--")]
-    lines += [(side, side, grows, style) for side, style in zip(SIDES, ("C0o-", "C1o-", "C2x:", "C3x:", "C4x:"), strict=True)]
+    styles = ("C0o-", "C1o-", "C2x:", "C3x:", "C4x:")
+    lines += [(side, side, grows, style) for side, style in zip(SIDES, styles, strict=True)]
     panels = (("seconds", 1e3, "milliseconds a class"), ("extra", 1e-3, "kilobytes a class, at the peak"))
     for axis, (name, unit, label) in zip(figure.subplots(1, 2), panels, strict=True):
         for title, side, measured, style in lines:
