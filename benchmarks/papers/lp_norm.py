@@ -40,7 +40,7 @@ def reading(results: Results) -> list[str]:
     ]
     gains = [lp.mean - cs.mean for lp, cs in pairs if lp and cs]
     test = f"p = {wilcoxon(gains).pvalue:.2f}" if len(gains) > 4 and any(gains) else "too few data sets"
-    shown = f"{min(gains):+.2f} to {max(gains):+.2f}" if gains else "–"
+    shown = f"{min(gains):+z.2f} to {max(gains):+z.2f}" if gains else "–"
     return [
         "The paper says that the ℓp norm gains 0.3 to 1.6 points over Crammer & Singer on every data set (Wilcoxon, p = "
         f"0.03). Here it gains {shown} points, more than nothing on {sum(g > 0 for g in gains)} of {len(gains)} data sets "
@@ -90,7 +90,7 @@ def _without_two(results: Results) -> list[str]:
         if gaps:
             most = max(gaps, key=lambda name: gaps[name])
             tests = against(common, table, "lp norm", ("Crammer-Singer",))
-            said.append(f"on {where} against {tests}, the most, {gaps[most]:+.1f}, on {most}")
+            said.append(f"on {where} against {tests}, the most, {gaps[most]:+z.1f}, on {most}")
     if not said:
         return []
     return [f"Where p is 1.2 or 1.5 and never 2 ([all machines, tuned alike](alike.md)): {'; '.join(said)}."]
