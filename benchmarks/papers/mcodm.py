@@ -218,9 +218,9 @@ def reasons(results: Results) -> list[Reason]:
         Reason(
             "Open",
             f"mnist is printed with {PRINTED['mnist']['mcODM'][0]:.1f}; only a sample was run, which has "
-            f"{mean_of(results, 'table-2', 'mnist', 'mcODM')}. segment is printed with {PRINTED['segment']['mcODM'][0]:.1f}, "
-            f"and has {mean_of(results, 'table-2', 'segment', 'mcODM')}; tested on its training rows with the best C and θ, "
-            f"{mean_of(results, 'own-rows', 'segment', 'mcODM')}.",
+            f"{mean_of(results, 'table-2', 'mnist', 'mcODM')}. segment is printed with "
+            f"{PRINTED['segment']['mcODM'][0]:.1f}, and has {mean_of(results, 'table-2', 'segment', 'mcODM')}; "
+            f"tested on its training rows with the best C and θ, {mean_of(results, 'own-rows', 'segment', 'mcODM')}.",
         )
     )
     return found

@@ -162,8 +162,10 @@ def _tied(ranks: Ranks) -> int:
 
 def _told_apart(ranks: Ranks) -> str:
     count = _tied(ranks)
-    whom = "none of the machines can be told apart" if count == len(ranks.names) else (
-        f"the first {count} of the {len(ranks.names)} machines cannot be told apart"
+    whom = (
+        "none of the machines can be told apart"
+        if count == len(ranks.names)
+        else (f"the first {count} of the {len(ranks.names)} machines cannot be told apart")
     )
     return f"On the {ranks.n_data} sets {whom} (ranks that differ by less than {ranks.critical:.1f})."
 

@@ -23,6 +23,7 @@ OMEGAS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 STEPS_OMEGAS, STEPS_C = (0.43, 3.0), 0.1
 EPOCHS = (1, 2, 4, 8, 15, 25, 50)
 SIZES = (1000, 2000, 4000, 8000, 16000, 32000)
+SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 # -- Figure 1 ------------------------------------------------------------------------------------------------------------
@@ -216,6 +217,9 @@ def draw_runtime(canvas: Any, found: Parts) -> None:
     for k, key in enumerate(("MSVM", "AR-MSVM")):
         ax.loglog(rows, [max(values[key], 1e-4) for values in found.values()], label=key, **line(k + 1))
     ax.set(xlabel="rows of shuttle", ylabel="processor seconds")
+    ax.set_xticks(rows, [f"{count:,}" for count in rows])
+    ax.set_yticks(SECONDS, [f"{second:g}" for second in SECONDS])
+    ax.minorticks_off()
     ax.tick_params(labelsize=8)
     legend(canvas, ax, columns=2)
 
