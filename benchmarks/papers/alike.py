@@ -79,7 +79,7 @@ def reading(results: Results) -> list[str]:
 PAPER = Paper(
     key="alike",
     title="All machines, tuned alike",
-    source="the library's own comparison: one protocol for everybody",
+    source="The library's own comparison: one protocol for everybody",
     tables=(
         Table(
             key="alike",

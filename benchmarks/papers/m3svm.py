@@ -12,7 +12,7 @@ from . import chances
 from . import machines as use
 from .adam import ReleasedM3
 from .plan import LIMITS, Case, Paper, Printed, Reason, Table
-from .reading import Results, against, listed, mean_of, spread_of, standing, to_paper, wins
+from .reading import Results, against, listed, mean_of, standing, to_paper, wins
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)  # for everybody but M3SVM
 # The paper's grid is ten equidistant lambda in [1e-4, 1e-1] and p = 1, ..., 8; ours is a part of it. C = 1 / lambda.
@@ -125,7 +125,7 @@ def reading(results: Results) -> list[str]:
     nested, released, fair = (results.table(key) for key in ("table-1", "released", "equal"))
     close = _as_printed(results, "as released")
     rivals = [(name, to_paper(results, nested, name)) for name in ("OvR", "OvO", "Crammer", "M-SVM", "Multi-LR")]
-    lower = "; ".join(f"{name} {points:+.1f}" for name, (points, n) in rivals if n)
+    lower = "; ".join(f"{name} {points:+z.1f}" for name, (points, n) in rivals if n)
     single = wins(results, released, "M3SVM", leave_out=("as released",))
     return [
         "The paper says that M³SVM is the best machine on all of its data sets. With equal chances (one range of C for "
@@ -144,8 +144,23 @@ def reading(results: Results) -> list[str]:
         f"{len(close)} of {len(results.cases(released))} data sets ({listed(close)}).",
         f"On that very split M³SVM with the hinge has the highest accuracy on {single[0]} of {single[1]} data sets, when "
         "the rivals may choose C on the test rows. How λ and p of the program were chosen is not stated.",
-        "Standard deviations of .000 to .002 over ten runs (ORL, ISOLET, Dermatology) are those of one fixed split; over "
-        "folds they are larger.",
+        *_deviations(results),
+    ]
+
+
+def _deviations(results: Results) -> list[str]:
+    """The smallest printed deviations of M3SVM, beside those over folds."""
+    table, said = results.table("table-1"), []
+    for data in ("orl", "isolet", "dermatology"):
+        case = next((case for case in results.cases(table) if case.data == data), None)
+        cell, printed = case and results.cell(table, case, "M3SVM"), results.printed(table, data, "M3SVM")
+        if cell and printed and printed[1] is not None:
+            said.append(f"{data} {printed[1]:.1f} ({cell.std:.1f})")
+    if not said:
+        return []
+    return [
+        "Printed deviations over ten runs, in points, and in brackets ours over folds: "
+        f"{listed(said)}. Such small ones are what one fixed split gives."
     ]
 
 
@@ -159,6 +174,20 @@ def _as_printed(results: Results, machine: str) -> list[str]:
         and (printed := results.printed(table, case.data, machine))
         and abs(cell.mean - printed[0]) < 0.25
     ]
+
+
+def _over_seeds(results: Results) -> list[str]:
+    """The released program over seeds: its spread, and how many seeds have the printed accuracy."""
+    table, said = results.table("seeds"), []
+    for case in results.cases(table):
+        cell, printed = results.cell(table, case, STEPS), results.printed(table, case.data, STEPS)
+        if cell and printed and printed[1] is not None:
+            reached = sum(value > printed[0] - 0.05 for value in cell.values.values())
+            said.append(
+                f"{cell.mean:.1f} ± {cell.std:.1f} on {case.data} (printed {printed[0]:.1f} ± {printed[1]:.1f}, which "
+                f"{reached} of {len(cell.values)} seeds reach)"
+            )
+    return said
 
 
 def _between_runs(results: Results, names: tuple[str, ...]) -> str:
@@ -184,11 +213,8 @@ def reasons(results: Results) -> list[Reason]:
         ),
         Reason(
             "Likely",
-            "Seed 42 is a lucky split. Over 60 seeds the same program has "
-            f"{spread_of(results, 'seeds', 'glass', STEPS)} on glass (printed 74.4 ± 0.7), "
-            f"{spread_of(results, 'seeds', 'vehicle', STEPS)} on vehicle (80.0 ± 1.1) and "
-            f"{spread_of(results, 'seeds', 'dermatology', STEPS)} on dermatology (98.8 ± 0.1). The text speaks of ten runs "
-            f"of five folds{_between_runs(results, ('glass', 'vehicle', 'dermatology'))}.",
+            f"Seed 42 is a favourable split. Over other seeds the same program has {listed(_over_seeds(results))}. The text "
+            f"speaks of ten runs of five folds{_between_runs(results, ('glass', 'vehicle', 'dermatology'))}.",
         ),
         Reason(
             "Open",
@@ -204,7 +230,7 @@ TRIED = {
         "Likely: the printed number is that of the one split of the released program (see the reasons). Tried here: one "
         "range of C for all, p of 1, 2, 4 and 8, three scalings, an intercept or none, chosen inside the training folds."
     ),
-    ("seeds", ""): "Likely: seed 42 is a lucky split. This is the program that has the printed number there.",
+    ("seeds", ""): "Likely: seed 42 is a favourable split. This is the program that has the printed number there.",
     ("table-1", ""): (
         "Likely: the printed number is that of one split. Tried: p from the paper's range and λ from there on inside the "
         "training folds, the hinge here and cross-entropy in the table below. The printed number is near that of the one "
@@ -299,7 +325,8 @@ PAPER = Paper(
                 Case("glass", 240),
                 Case("dermatology", 200),
                 Case("vehicle", 330),
-                *(Case(name, 2400, inner=2) for name in ("cornell", "orl", "isolet")),
+                *(Case(name, 2400, inner=2) for name in ("cornell", "orl")),
+                Case("isolet", 900, inner=2),  # the binary machines take more than all others together: ended earlier
                 Case("usps", 2400, inner=2, rows=1854),
             ),
             machines=equal,

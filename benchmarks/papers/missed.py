@@ -11,8 +11,8 @@ from .reading import Results, Shortfall
 SHOWN = 10
 LARGEST = (
     f"The {SHOWN} numbers of the papers' own machines that are missed by most, of those missed by more than two standard "
-    "errors under one protocol at least: how far the protocols are from them, and whether the reason is proven, likely or "
-    "open."
+    "errors under one protocol at least: the lowest mean of a protocol that misses them, the highest of all protocols, and "
+    "whether the reason is proven, likely or open."
 )
 
 
@@ -66,13 +66,11 @@ def largest(papers: Sequence[Results]) -> str:
     """A table for the summary."""
     rows = []
     for one in missed(papers)[:SHOWN]:
-        nearest = max(one.here, key=lambda title: one.here[title])
+        best = max(one.here, key=lambda title: one.here[title])
         paper = f"[{one.results.paper.key}]({one.results.paper.key}.md)"
-        far = f"{one.worst.ours:.1f} ({one.worst.table.title})"
-        rows.append(
-            [paper, one.data, one.machine, f"{one.printed:.1f}", far, f"{one.here[nearest]:.1f} ({nearest})", one.mark]
-        )
-    header = ["paper", "data set", "machine", "printed, %", "farthest here", "nearest here", "reason"]
+        lowest, highest = f"{one.worst.ours:.1f} ({one.worst.table.title})", f"{one.here[best]:.1f} ({best})"
+        rows.append([paper, one.data, one.machine, f"{one.printed:.1f}", lowest, highest, one.mark])
+    header = ["paper", "data set", "machine", "printed, %", "lowest here", "highest here", "reason"]
     return f"{LARGEST}\n\n{markdown(header, rows)}"
 
 

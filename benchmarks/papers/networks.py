@@ -258,6 +258,6 @@ def _verdict(found: dict[Trial, Record], data: str, seeds: Sequence[int]) -> str
             p = corrected_t_test(tests, base, 0.0).p_value  # their training rows hardly overlap
             said = f"p = {p:.2f}, {'different' if p < LEVEL else 'not different'}"
         parts.append(
-            f"{loss} {np.mean(gains):+.1f} points (better on {sum(g > 0 for g in gains)} of {len(gains)} seeds; {said})"
+            f"{loss} {np.mean(gains):+z.1f} points (better on {sum(g > 0 for g in gains)} of {len(gains)} seeds; {said})"
         )
     return f"{data}, tuned against the tuned cross-entropy: {listed(parts)}."

@@ -134,7 +134,7 @@ def reading(results: Results) -> list[str]:
             twice = results.cell(best, case, name), results.cell(nested, case, name)
             if twice[0] and twice[1]:
                 optimism.append(twice[0].mean - twice[1].mean)
-    gain = f"{sum(optimism) / len(optimism):+.1f}" if optimism else "–"
+    gain = f"{sum(optimism) / len(optimism):+z.1f}" if optimism else "–"
     return [
         "The paper says that OvN beats one-vs-rest and Crammer–Singer on glass and iris (Table 5) and is a little worse "
         "than one-vs-rest with several labels (Table 6). Nested, the linear OvN differs from one-vs-rest by "
@@ -193,7 +193,7 @@ def reasons(results: Results) -> list[Reason]:
 
 def _points(found: tuple[float, int]) -> str:
     points, n = found
-    return f"{points:+.1f} points" if n else "–"
+    return f"{points:+z.1f} points" if n else "–"
 
 
 NOT_REACHED = (

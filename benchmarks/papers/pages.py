@@ -137,7 +137,7 @@ def _cell(results: Results, table: Table, case: Case, name: str, metric: str, bo
         upper = shown + (f" ± {ours.std:.1f}" if len(ours.values) > 1 else "") + ("†" if len(ours.values) < full else "")
     if theirs is None:
         return upper
-    return f"{upper}<br>{theirs[0]:.1f}" + (f" ({ours.mean - theirs[0]:+.1f})" if ours else "")
+    return f"{upper}<br>{theirs[0]:.1f}" + (f" ({ours.mean - theirs[0]:+z.1f})" if ours else "")
 
 
 def _left_early(results: Results, table: Table) -> list[str]:
@@ -187,7 +187,7 @@ def _recalls(results: Results, table: Table) -> str:
         if means:
             cells = [f"{100 * mean:.1f}" for mean in means]
             for k, theirs in enumerate(PER_CLASS.get(name, ())):
-                cells[k] += f"<br>{theirs:.1f} ({100 * means[k] - theirs:+.1f})"
+                cells[k] += f"<br>{theirs:.1f} ({100 * means[k] - theirs:+z.1f})"
             rows.append([name, *cells])
     header = ["machine", *(f"class {k + 1}" for k in range(len(rows[0]) - 1))]
     title = "**Table 5: accuracy in each class of page-blocks, %** (the paper: one split, 3 to 492 test rows a class)"

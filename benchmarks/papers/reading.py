@@ -237,7 +237,7 @@ def against(results: Results, table: Table, machine: str, rivals: Sequence[str],
         points, n = difference(results, table, machine, rival, metric)
         if n:
             parts.append(
-                f"{rival} {results.tally(table, machine, rival, metric)} ({points:+.1f} points on average over {n} sets)"
+                f"{rival} {results.tally(table, machine, rival, metric)} ({points:+z.1f} points on average over {n} sets)"
             )
     return "; ".join(parts) or "no data yet"
 

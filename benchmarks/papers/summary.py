@@ -101,8 +101,8 @@ def _effects(results: Results, table: Table) -> str:
         if name == REFERENCE or not len(gaps):
             continue
         spread = float(np.std(gaps, ddof=1)) if len(gaps) > 1 else 0.0
-        standard = f"{np.mean(gaps) / spread:+.2f}" if spread else "–"
-        numbers = [f"{np.mean(gaps):+.2f}", f"{np.median(gaps):+.2f}", standard, f"{rank_biserial(gaps):+.2f}"]
+        standard = f"{np.mean(gaps) / spread:+z.2f}" if spread else "–"
+        numbers = [f"{np.mean(gaps):+z.2f}", f"{np.median(gaps):+z.2f}", standard, f"{rank_biserial(gaps):+z.2f}"]
         rows.append([name, *numbers, str(results.tally(table, name, REFERENCE)), str(len(gaps))])
     header = ["machine", "mean", "median", "mean / deviation", "rank-biserial", "better / not different / worse", "sets"]
     return f"{EFFECTS}\n\n{markdown(header, rows)}"
@@ -116,8 +116,8 @@ def _gaps(results: Results, table: Table, name: str) -> list[float]:
 def _verdict(ranks: Ranks) -> str:
     known = np.isfinite(ranks.p_value)
     test = f"Friedman's test for equal ranks: p = {ranks.p_value:.1g}" if known else "Too few data sets for a test"
-    top = next((g for g in ranks.groups if g[0] == 0), (0, 0))
-    tied = listed(ranks.names[: top[1] + 1])
+    count = _tied(ranks)
+    tied = "so all machines here" if count == len(ranks.names) else listed(ranks.names[:count])
     return (
         f"{test}, {ranks.n_data} data sets. Best average rank: {ranks.names[0]} ({ranks.average[0]:.2f}). Ranks that differ "
         f"by less than {ranks.critical:.2f} cannot be told apart (Nemenyi, 5 %): {tied}."
@@ -140,23 +140,34 @@ def readme_lines(results: Mapping[str, Results]) -> str:
     blocks = _blocks(results)
     first, *others = [_scores(found, table)[1] for table, found in blocks]
     looks = [few_splits(found, table, REFERENCE) for table, found in blocks[1:]]
-    top = next((g for g in first.groups if g[0] == 0), (0, 0))
     papers = [found for key, found in results.items() if key != "alike"]
     entries = sum(len(list(found.shortfalls())) for found in papers)
     wide = "".join(
-        f" On {ranks.n_data} sets of text and embeddings{look}: {_ranked(ranks)}; with a critical difference of "
-        f"{ranks.critical:.1f}."
+        f" On {ranks.n_data} sets of text and embeddings{look}: {_ranked(ranks)}."
         for ranks, look in zip(others, looks, strict=True)
     )
     return "\n".join([
         f"- All machines tuned alike on {first.n_data} data sets, average ranks: {_ranked(first)}.{wide}",
-        f"- The first {top[1] + 1} of the {first.n_data} sets' machines cannot be told apart on so many (critical "
-        "difference "
-        f"{first.critical:.1f}).",
+        f"- {' '.join(_told_apart(ranks) for ranks in (first, *others))}",
         f"- {len(missed(papers))} numbers that the papers print for their own machine are missed here, by more than two "
         f"standard errors and by one protocol at least ({entries} entries, as some have several protocols or "
         "iterations): [each page](docs/results/README.md) says by how much, what was tried, and which claims hold.",
     ])  # fmt: skip
+
+
+def _tied(ranks: Ranks) -> int:
+    """How many machines, the best one included, are within the critical difference of the best."""
+    return next((last for first, last in ranks.groups if first == 0), 0) + 1
+
+
+def _told_apart(ranks: Ranks) -> str:
+    count = _tied(ranks)
+    whom = (
+        "none of the machines can be told apart"
+        if count == len(ranks.names)
+        else (f"the first {count} of the {len(ranks.names)} machines cannot be told apart")
+    )
+    return f"On the {ranks.n_data} sets {whom} (ranks that differ by less than {ranks.critical:.1f})."
 
 
 def _ranked(ranks: Ranks) -> str:

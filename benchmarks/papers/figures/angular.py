@@ -23,6 +23,7 @@ OMEGAS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 STEPS_OMEGAS, STEPS_C = (0.43, 3.0), 0.1
 EPOCHS = (1, 2, 4, 8, 15, 25, 50)
 SIZES = (1000, 2000, 4000, 8000, 16000, 32000)
+SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 # -- Figure 1 ------------------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ def says_regions(found: Parts) -> list[str]:
         gaps = 100 * (np.array(values[list(values)[-1]]["accuracy"]) - np.array(values["0"]["accuracy"]))
         error = gaps.std(ddof=1) / len(gaps) ** 0.5
         shown.append(
-            f"{part} {angles} degrees and {right} % right, from the first to the last {gaps.mean():+.2f} ± {error:.2f} "
+            f"{part} {angles} degrees and {right} % right, from the first to the last {gaps.mean():+z.2f} ± {error:.2f} "
             "points (standard error)"
         )
     weights = listed(list(next(iter(found.values()))))
@@ -177,7 +178,7 @@ def says_angle(found: Parts) -> list[str]:
     means, best = fold.mean(axis=0), int(np.argmax(fold.mean(axis=0)))
     gaps = fold[:, best] - fold[:, 0]
     error = gaps.std(ddof=1) / len(gaps) ** 0.5
-    gain = f"the best, ω = {OMEGAS[best]:g}, is ahead by {gaps.mean():+.1f} ± {error:.1f} points (standard error)"
+    gain = f"the best, ω = {OMEGAS[best]:g}, is ahead by {gaps.mean():+z.1f} ± {error:.1f} points (standard error)"
     rise = gain if best else "no larger ω has more: the fall is to be seen, the rise is not"
     last = fold[:, -1] - fold[:, 0]
     ours, theirs = (values[key].items() for key in ("ours", "adadelta"))
@@ -190,7 +191,7 @@ def says_angle(found: Parts) -> list[str]:
         f"near that machine, goes {listed(steps)}. The paper's optimiser from a random start goes {listed(epochs)} "
         f"between its first and its last epoch. (b) With C "
         f"chosen for each ω the accuracy is {means[0]:.1f} % at ω = 0; {rise}. At ω = {OMEGAS[-1]:g} it is "
-        f"{last.mean():+.1f} points from there. Splits ({len(fold)}) share rows.",
+        f"{last.mean():+z.1f} points from there. Splits ({len(fold)}) share rows.",
     ]
 
 
@@ -216,6 +217,9 @@ def draw_runtime(canvas: Any, found: Parts) -> None:
     for k, key in enumerate(("MSVM", "AR-MSVM")):
         ax.loglog(rows, [max(values[key], 1e-4) for values in found.values()], label=key, **line(k + 1))
     ax.set(xlabel="rows of shuttle", ylabel="processor seconds")
+    ax.set_xticks(rows, [f"{count:,}" for count in rows])
+    ax.set_yticks(SECONDS, [f"{second:g}" for second in SECONDS])
+    ax.minorticks_off()
     ax.tick_params(labelsize=8)
     legend(canvas, ax, columns=2)
 

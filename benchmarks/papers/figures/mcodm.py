@@ -98,7 +98,7 @@ def says_added(found: Parts) -> list[str]:
         changes = {name: after[name] - before[name] for name in NAMES}
         place = sorted(changes, key=lambda name: -changes[name]).index("mcODM") + 1
         lines[1] += (
-            f" The fifth class changes the accuracy by {listed([f'{changes[n]:+.1f} ({n})' for n in NAMES])} points; "
+            f" The fifth class changes the accuracy by {listed([f'{changes[n]:+z.1f} ({n})' for n in NAMES])} points; "
             f"mcODM is number {place} of {len(NAMES)} from the smallest fall."
         )
         if changes["mcODM"] < 0.0:
