@@ -2,7 +2,7 @@
 // metric (domains/, metrics/). What makes it fast:
 //   - classes that cannot matter leave a row's list, rows without a list rest (Keerthi et al. 2008; LIBLINEAR);
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
-//   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (face_step.hpp);
+//   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
 //   - the average of an epoch as the machine that a look judges (closes);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "domains/common/solve_in.hpp"
 #include "desk.hpp"
-#include "face_step.hpp"
+#include "faces/face_step.hpp"
 #include "row_ascent.hpp"
 #include "threads/exchange.hpp"
 #include "threads/team.hpp"

@@ -27,7 +27,7 @@
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
 //   own_level optional, where the gap is that of the highest class: a class without a dual matters if it is not below all that have
 //             one, nor below this level of the own class, given the sum of the duals. `of_highest` says that it is there
-//   has_faces, is_free, is_closed, project      what a face step needs (face_step.hpp); optional
+//   has_faces, is_free, is_closed, project      what a face step needs (faces/face_step.hpp); optional
 //
 // and a constructor from parameters and the number of classes if it has any. Python opens it by the name of its header; loops in
 // all metrics, on kernels, and what the tests ask are made of it by themselves (catalogue/domain_of.hpp).
