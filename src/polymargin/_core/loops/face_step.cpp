@@ -4,9 +4,6 @@
 namespace polymargin {
 namespace {
 
-// in multiplications of its scores: short rows are listed, solved and moved besides, in loops of a few steps each
-constexpr double price_of_visit = 5.0;
-
 double dot(const std::vector<double>& u, const std::vector<double>& v) {
     double sum = 0.0;
     for (Size k = 0; k < u.size(); ++k) sum += u[k] * v[k];
@@ -51,9 +48,8 @@ Size FaceSystem::visits_in_unknowns() {
         const double members = static_cast<double>(f.end - f.begin + (moves_own(f) ? 1 : 0));
         entries += has_theta(f) ? 0.5 * members * (members + 1.0) : moves_own(f) ? 2.0 * members - 1.0 : members;
     }
-    const double scores = static_cast<double>(unknowns_->width() * state_.n_classes());
-    const double work = 3.0 * static_cast<double>(rows_.size()) * scores + unknowns_->price() + entries * unknowns_->price_of_entry();
-    return static_cast<Size>(work / (price_of_visit * scores)) + 1;
+    const double visit = static_cast<double>(unknowns_->width() * state_.n_classes());  // its scores
+    return 3 * rows_.size() + static_cast<Size>((unknowns_->price() + entries * unknowns_->price_of_entry()) / visit);
 }
 
 double FaceSystem::invert_own_block(const FaceRow& f) {
