@@ -280,6 +280,7 @@ def _of_multi_label(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
         if data["n"] <= 80 and _chance(rng, 0.3):
             own["threshold"] = str(rng.choice(["auto", "per_label"]))
             own["metric"] = str(rng.choice(["jaccard", "micro_f1", "macro_f1", "subset_accuracy"]))
+            own["allow_empty"] = [None, True, False][int(rng.integers(0, 3))]
     return own
 
 
