@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
@@ -155,6 +156,7 @@ class MarginClassifier(
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
+    _has_active_rows = False  # or else estimators/fitting/active_rows.py, as few rows have duals
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
     _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
     _is_compared = True  # whether comparisons try it
@@ -247,15 +249,13 @@ class MarginClassifier(
             self.class_vectors_ = end.vectors
             self._store_support(problem, solution, kept)
         else:
-            from polymargin.estimators.fitting.expansion import solve_and_expand, solve_by_kernel_dual
-
-            by_kernel = solve_by_kernel_dual if implicit else solve_and_expand
             ends: dict[str, Any] = {"tol": self.tol, "representative": self._representative}
-            solution, expansion = by_kernel(solve, problem, ledger, mapping, rows, **settings, **ends)
+            solution, expansion = self._by_kernel(implicit)(solve, problem, ledger, mapping, rows, **settings, **ends)
             folds = self._fold_fits(problem, solution, mapping if implicit else None, settings)
             facts |= self._calibrated(folds, outcomes)
             self._learn(facts)
-            self._store(problem, solution, expansion.b)
+            seen = problem if expansion.coordinates is None else replace(problem, X=expansion.coordinates)
+            self._store(seen, solution, expansion.b)
             self._store_expansion(rows, kept, mapping, problem, expansion)
         self._say_what_is_wrong(problem, largest)
         return self
@@ -338,7 +338,7 @@ class MarginClassifier(
 
     def _features(self, mapping: KernelMap, rows: Any, targets: Targets) -> Any:
         """Rows of the kernel's features; None if the machine is solved on the kernel itself."""
-        if self._has_kernel_dual and not np.isinf(self.C):
+        if (self._has_kernel_dual or self._has_active_rows) and not np.isinf(self.C):
             from polymargin.estimators.fitting.expansion import features_or_none
 
             features = features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
@@ -353,6 +353,14 @@ class MarginClassifier(
                 stacklevel=_CALLER,
             )
         return features
+
+    def _by_kernel(self, implicit: bool) -> Callable[..., tuple[Solution, Expansion]]:
+        """What solves on a kernel: `implicit` without a map of all rows."""
+        from polymargin.estimators.fitting import active_rows, expansion
+
+        if not implicit:
+            return expansion.solve_and_expand
+        return expansion.solve_by_kernel_dual if self._has_kernel_dual else active_rows.solve_on_active_rows
 
     @property
     def _free_offsets(self) -> bool:

@@ -76,6 +76,10 @@ class Objective(abc.ABC):
         """The weighted loss of the scores S of some rows."""
 
     @abc.abstractmethod
+    def losses(self, S: Array) -> Array:
+        """The weighted loss of each row, of the scores S of all of them."""
+
+    @abc.abstractmethod
     def _offset_penalty(self, b: Array) -> float:
         """What the offsets cost in the few machines where they do."""
 
@@ -98,6 +102,14 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def part(self, kept: NDArray[np.bool_]) -> Objective:
         """The objective of some of the rows, with a penalty of its own: solvers settle some."""
+
+    @abc.abstractmethod
+    def one_of_each(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows, the first in this order of all of them, so that each class has one."""
+
+    def spread(self, duals: SparseDuals, kept: NDArray[np.bool_]) -> SparseDuals:
+        """Duals of such a part as duals of all rows."""
+        return duals.spread(kept)
 
     # ---- what all share ---------------------------------------------------------------------------------------------------
 
@@ -223,6 +235,12 @@ class Problem(Objective):
 
     def _loss_of(self, S: Array, rows: slice) -> float:
         return float(self.cost[rows] @ self.loss.value(S, self.y[rows]))
+
+    def losses(self, S: Array) -> Array:
+        return np.asarray(self.cost * self.loss.value(S, self.y))
+
+    def one_of_each(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        return np.asarray(order[np.unique(self.y[order], return_index=True)[1]])
 
     def _offset_penalty(self, b: Array) -> float:
         return self.penalty.offset_value(b)

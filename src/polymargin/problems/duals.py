@@ -36,6 +36,12 @@ class SparseDuals(NamedTuple):
         entries = np.repeat(kept, counts)
         return SparseDuals(np.append(0, np.cumsum(counts[kept])), self.classes[entries], self.values[entries])
 
+    def spread(self, kept: NDArray[np.bool_]) -> SparseDuals:
+        """The duals of some of the rows as those of all: the others have none."""
+        counts = np.zeros(len(kept), dtype=np.int64)
+        counts[kept] = np.diff(self.starts)
+        return self._replace(starts=np.append(0, np.cumsum(counts)))
+
     def dense(self, n_classes: int) -> Array:
         """The duals as an array (n, c)."""
         out = np.zeros((len(self.starts) - 1, n_classes))

@@ -108,6 +108,10 @@ class LabelProblem(Objective):
         scores = S[self.pair_rows[pairs] - rows.start, self.y.labels[pairs]]
         return float(self.cost[pairs] @ np.maximum(0.0, 1.0 - self.y.signs[pairs] * scores))
 
+    def losses(self, S: Array) -> Array:
+        hinges = np.maximum(0.0, 1.0 - self.y.signs * S[self.pair_rows, self.y.labels])
+        return np.bincount(self.pair_rows, self.cost * hinges, minlength=self.n_rows).astype(np.float64)
+
     def _pairs_of(self, rows: slice) -> slice:
         return slice(int(self.y.starts[rows.start]), int(self.y.starts[rows.stop]))
 
@@ -117,6 +121,19 @@ class LabelProblem(Objective):
 
     def part(self, kept: NDArray[np.bool_]) -> LabelProblem:
         return replace(self, X=self.X[kept], y=self.y.part(kept), cost=self.cost[self.y.entries(kept)])
+
+    def one_of_each(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        place = np.argsort(order)[self.pair_rows]
+        kinds = 2 * self.y.labels + (self.y.signs > 0.0)  # members and others of each label
+        by_place = np.argsort(place, kind="stable")
+        first = by_place[np.unique(kinds[by_place], return_index=True)[1]]
+        return np.unique(self.pair_rows[first])
+
+    def spread(self, duals: SparseDuals, kept: NDArray[np.bool_]) -> SparseDuals:
+        """Every pair has a dual, 0 or not."""
+        values = np.zeros(len(self.y.labels))
+        values[self.y.entries(kept)] = duals.values
+        return SparseDuals(self.y.starts, self.y.labels, values)
 
     def pair_scores(self, W: Array, b: Array) -> Array:
         """``s_p`` of every pair."""

@@ -131,8 +131,16 @@ class SetProblem(Objective):
     def _loss_of(self, S: Array, rows: slice) -> float:
         return float(self.cost[rows] @ self.loss.value(S, self.y.dense(rows), self.y.label_weight))
 
+    def losses(self, S: Array) -> Array:
+        return np.asarray(self.cost * self.loss.value(S, self.y.dense(slice(0, self.n_rows)), self.y.label_weight))
+
     def _offset_penalty(self, b: Array) -> float:
         return 0.0
+
+    def one_of_each(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        first = sparse.csc_array(self.y.stored)[order]
+        first.eliminate_zeros()
+        return np.unique(order[first.indices[first.indptr[:-1][np.diff(first.indptr) > 0]]])
 
     def part(self, kept: NDArray[np.bool_]) -> SetProblem:
         return replace(self, X=self.X[kept], y=self.y.part(kept), cost=self.cost[kept])

@@ -29,7 +29,8 @@ Array = NDArray[np.float64]
 class Expansion(NamedTuple):
     """Coefficients ``A (n_support, c)`` on the rows `support`, offsets, and R and F of the machine they make.
 
-    `moved` is how far R or F by the kernel is from that by the features, in which the bound was proven.
+    `moved` is how far R or F by the kernel is from that by the features, in which the bound was proven. `coordinates` are
+    those of all rows, in which the solution's class vectors are, if there is no map of all rows.
     """
 
     support: NDArray[np.intp]
@@ -38,10 +39,11 @@ class Expansion(NamedTuple):
     penalty: float
     primal: float
     moved: float = 0.0
+    coordinates: Array | None = None
 
 
 def features_or_none(mapping: KernelMap, rows: Any, weight: Array, n_classes: int) -> NDArray[Any] | None:
-    """Rows of a feature map, or None where the kernel dual does better: many rows, and a kernel of high rank.
+    """Rows of a feature map, or None where methods without a map of all rows do better: many rows, a kernel of high rank.
 
     A kernel that may be indefinite goes through the map, which finds that out.
     """
@@ -103,6 +105,7 @@ def solve_and_expand(
     representative: Callable[[Array], Array],
     max_iter: int,
     start: Start | None,
+    attempts: int = _ATTEMPTS,
     **settings: Any,
 ) -> tuple[Solution, Expansion]:
     """Solves in feature space and expands the machine in as few rows as keep the promise of `tol`.
@@ -115,7 +118,7 @@ def solve_and_expand(
     left = max_iter
     best: Machine | None = None
     rounds: tuple[float, ...] = ()
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         ledger.ask(tol * 0.1**attempt, bounds_anew=True)  # what earlier duals proved says nothing about those that come now
         solution = solve(problem, ledger, max_iter=left, start=start, **settings)
         left -= solution.certificate.n_iter
@@ -153,7 +156,7 @@ def _on_support_rows(
     problem: Problem, duals: SparseDuals, solution: Solution, b: Array, mapping: KernelMap, rows: Any, tol: float
 ) -> Expansion:
     support, A = coefficients(problem, duals, solution.scales, solution.machine.W)
-    W = _combination(problem.X, support, A)
+    W = combination(problem.X, support, A)
     made = Expansion(support, A, b, problem.penalty_value(W, b), problem.primal(W, b))
     return _on_the_kernel(problem, made, W, mapping, rows, tol)
 
@@ -170,7 +173,7 @@ def coefficients(problem: Any, duals: SparseDuals, scales: Array | None, W: Arra
     return support, A
 
 
-def _combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
+def combination(X: Any, support: NDArray[np.intp], A: Array) -> Array:
     """``X[support]' A``, without a copy of all these rows."""
     W = np.zeros((X.shape[1], A.shape[1]))
     step = max(1, _COPY_ENTRIES // max(1, X.shape[1]))
@@ -200,12 +203,7 @@ def _on_the_kernel(
     work = problem.n_rows * len(made.support) * problem.n_classes
     if work > QUICK and _hidden(problem, made, mapping) <= negligible(tol, made.primal):
         return made
-    S = np.empty((problem.n_rows, problem.n_classes))
-    others = made.support if mapping.kernel == "precomputed" else rows[made.support]
-    step = max(1, _COPY_ENTRIES // max(1, len(made.support)))
-    for start in range(0, problem.n_rows, step):
-        some = slice(start, start + step)
-        S[some] = mapping.kernel_rows(rows[some], others) @ made.A
+    S = expanded_scores(mapping, rows, made)
     penalty = made.penalty
     if W is not None:
         at_support = S[made.support]
@@ -219,6 +217,17 @@ def _on_the_kernel(
     primal = problem.total_loss(S + made.b) + penalty
     moved = max(abs(primal - made.primal), abs(penalty - made.penalty))
     return made._replace(penalty=penalty, primal=primal, moved=moved if np.isfinite(moved) else 0.0)
+
+
+def expanded_scores(mapping: KernelMap, rows: Any, made: Expansion) -> Array:
+    """Scores of all rows without offsets, by the kernel itself."""
+    S = np.empty((rows.shape[0], made.A.shape[1]))
+    others = made.support if mapping.kernel == "precomputed" else rows[made.support]
+    step = max(1, _COPY_ENTRIES // max(1, len(made.support)))
+    for start in range(0, rows.shape[0], step):
+        some = slice(start, start + step)
+        S[some] = mapping.kernel_rows(rows[some], others) @ made.A
+    return S
 
 
 def _hidden(problem: Problem, made: Expansion, mapping: KernelMap) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,8 @@ class FoldFits:
             settings["max_iter"] = min(settings["max_iter"], max(FEWEST, int(SHORT * self.solution.certificate.n_iter)))
         rows = self.problem.X[left_out]
         if self.kernel is not None:
-            return self._by_kernel_dual(part, ledger, rows, settings)
+            by_kernel = self._by_kernel_dual if self.machine._has_kernel_dual else self._on_active_rows
+            return by_kernel(part, ledger, rows, settings)
         free = self.machine._free_offsets
         found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
         if self.averages:
@@ -134,6 +135,17 @@ class FoldFits:
         found = kernel_dual(part, ledger, self.kernel, **asked)
         support, tau = part.signed_duals(found.duals)
         scores = self.machine._kernel_scores(self.kernel, rows, part.X[support], tau.T, found.b)
+        return scores, found.certificate.status == "interrupted"
+
+
+    def _on_active_rows(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
+        from polymargin.estimators.fitting.active_rows import solve_on_active_rows
+
+        assert self.kernel is not None
+        solve = partial(solve_near_zero, self.machine._solve, free_offsets=self.machine._free_offsets)
+        settings = {**settings, "tol": ledger.tol, "representative": self.machine._representative}
+        found, made = solve_on_active_rows(solve, part, ledger, self.kernel, part.X, **settings)
+        scores = self.machine._kernel_scores(self.kernel, rows, part.X[made.support], made.A.T, made.b)
         return scores, found.certificate.status == "interrupted"
 
 

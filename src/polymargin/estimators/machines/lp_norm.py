@@ -126,6 +126,10 @@ class LpNormSVC(CostSensitiveClassifier):
         p = vars(self).get("_fitting", vars(self)).get("p_", given)
         return _penalty_of(float(p), self.loss)
 
+    @property
+    def _has_active_rows(self) -> bool:  # type: ignore[override]
+        return self.p != "auto"  # p is chosen on features
+
     def _with_classes(self, problem: Problem, classes: NDArray[Any]) -> Problem:
         problem = super()._with_classes(problem, classes)
         if "p_" not in vars(self).get("_fitting", {"p_": None}):  # in a fit with p="auto"

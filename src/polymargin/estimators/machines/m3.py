@@ -195,18 +195,26 @@ class M3SVC(CostSensitiveClassifier):
     def _start_from(self, last: WarmPairs, problem: Problem) -> Start | None:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
         W, b, A, cost = last
-        if W.shape != (problem.n_features, problem.n_classes):
-            return None
-        if problem.loss.smooth:
+        suits = W.shape == (problem.n_features, problem.n_classes)
+        if problem.loss.smooth and suits:
             return Start(NO_DUALS, b if problem.fit_intercept else np.zeros(problem.n_classes), W=W)
+        if (not suits and self.kernel == "linear") or len(b) != problem.n_classes:
+            return None
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
-        return Start(sparse_duals(A * (problem.cost / cost)[:, None]), b, W=W)
+        duals = sparse_duals(A * (problem.cost / cost)[:, None])
+        return Start(duals, b, W=W) if suits else Start(duals, b)  # on active rows it has coordinates of its own
 
     def _leftover(self, problem: Problem, solution: Solution) -> WarmPairs:
-        return WarmPairs(solution.machine.W, solution.machine.b, solution.notes, problem.cost)
+        A, duals = solution.notes, solution.duals
+        A = duals.dense(problem.n_classes) if A is None and duals is not None else A
+        return WarmPairs(solution.machine.W, solution.machine.b, A, problem.cost)
 
     # ---- probabilities --------------------------------------------------------------------------------------------
+
+    @property
+    def _has_active_rows(self) -> bool:  # type: ignore[override]
+        return not self._loss().smooth
 
     @property
     def _has_own_probabilities(self) -> bool:

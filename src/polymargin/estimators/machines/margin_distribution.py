@@ -153,6 +153,8 @@ class MarginDistributionSVC(MarginClassifier):
     def _penalty(self) -> Penalty:
         return SquaredNorm()
 
+    _has_active_rows = True  # margins in the band lose nothing
+
     def _solve(self, problem: Problem, ledger: Ledger, **settings: Any) -> Solution:
         return solve(problem, ledger, relaxation=self.relaxation, n_starts=self.n_starts, **settings)
 
@@ -186,7 +188,8 @@ class MarginDistributionSVC(MarginClassifier):
             return None
         if (last.duals.classes == problem.y[last.duals.rows]).any():
             return None
-        return Start(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept else last.b)
+        mapped = self.kernel == "linear" or problem.n_features != self.n_features_in_  # else X holds rows, not features
+        return Start(last.duals, self._offsets_of_start(problem, last) if problem.fit_intercept and mapped else last.b)
 
     def _offsets_of_start(self, problem: Problem, last: Warm) -> NDArray[np.float64]:
         """Within the tolerance the duals make another W than the machine's: the mean row is to have the same scores."""

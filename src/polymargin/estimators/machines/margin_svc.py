@@ -17,6 +17,7 @@ from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution
+from polymargin.solvers.ascent.loops import is_plain
 
 _OWN = ("k", "own_share", "p", "scale", "epsilon", "alpha", "l1", "omega")
 
@@ -219,9 +220,11 @@ class MarginSVC(ApartClassifier):
 
     @property
     def _has_kernel_dual(self) -> bool:  # type: ignore[override]
-        loss = self._loss()
-        plain = loss.domain is not None and loss.domain.margins.relative and not loss.squared
-        return plain and self._penalty().identity_hessian
+        return is_plain(self._loss()) and self._penalty().identity_hessian
+
+    @property
+    def _has_active_rows(self) -> bool:  # type: ignore[override]
+        return self._penalty().angular is None and not self._loss().smooth
 
     @property
     def _free_offsets(self) -> bool:

@@ -125,7 +125,7 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
     _trivial_machine = "has W = 0 and ignores X"
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {"alpha": (0.0, 0.5)}
     _coarse = 1e-2  # nothing but the penalty ties its classes to each other: their scores settle late
-    _compares_kernel = True
+    _compares_kernel = _has_active_rows = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polymargin._core import native
+from polymargin.losses import ScoreLoss
 from polymargin.problems.classes import Problem
 from polymargin.problems.labels import LabelProblem
 from polymargin.problems.native_rows import native_rows
@@ -21,14 +22,15 @@ LoopOfRows: TypeAlias = native.RowLoop | native.BandLoop  # with the duals of ro
 def domain_of(problem: Problem, plain: bool = False) -> str:
     """The core's name of the domain of the loss, whose loops solve it; `plain` ones have no squares or absolute margins."""
     loss = problem.loss
-    if loss.row_problem is None or (plain and (loss.squared or not _is_relative(problem))):
+    if loss.row_problem is None or (plain and not is_plain(loss)):
         kind = "a loss of margins to rivals that is not squared," if plain else "a loss"
         raise TypeError(f"this dual ascent needs {kind} whose domain is one of {native.domains()}; got '{loss.name}'")
     return loss.row_problem
 
 
-def _is_relative(problem: Problem) -> bool:
-    return problem.loss.domain is not None and problem.loss.domain.margins.relative
+def is_plain(loss: ScoreLoss) -> bool:
+    """Whether the kernel's loop takes it: a loss of margins to rivals that is not squared."""
+    return loss.row_problem is not None and not loss.squared and loss.domain is not None and loss.domain.margins.relative
 
 
 def open_loop(
