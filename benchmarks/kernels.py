@@ -14,11 +14,12 @@ from .memory import status
 from .table import aligned, number
 
 C, TOL = 10.0, 1e-4
-EXACT = {"usps": None, "letter": 10_000, "pendigits": None}  # rows to learn from; None: the official ones
+# rows to learn from; None: the official ones
+EXACT = {"usps": None, "letter": 10_000, "pendigits": None, "shuttle": 10_000, "connect4": 15_000}
 QUICK = {"digits": None}
 RANKS = (100, 200, 400, 800, 1600)
 MNIST_RANKS = (500, 1000, 2000, 4000)
-GOAL_EXACT = 5.0  # times SVC's seconds, at most
+GOAL_CLASSICAL, GOAL_OTHERS = 3.0, 10.0  # times SVC's seconds, at most
 GOAL_MNIST, POINTS = 5.0, 0.5  # times faster than SVC within so many points of its accuracy
 GOAL_MEMORY = 4e9  # bytes beyond the data, rank 2,000
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -26,6 +27,8 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", nargs="+", choices=tuple(EXACT), default=list(EXACT), help="for the exact machines")
+    parser.add_argument("--exact", action="store_true", help="no curves over the rank")
+    parser.add_argument("--machines", nargs="+", choices=(*machines(), *others()), default=[*machines(), *others()])
     parser.add_argument("--repeats", type=int, default=3, help="best of so many (default 3)")
     parser.add_argument("--full", action="store_true", help="mnist, 60,000 rows, too: SVC alone takes many minutes")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: for a machine others are using too")
@@ -52,6 +55,14 @@ def machines() -> dict[str, Any]:
         return lambda rank=None: machine(C=C, kernel="rbf", n_components=rank, tol=TOL, random_state=0)
 
     return {"Crammer-Singer": maker(CrammerSingerSVC), "Weston-Watkins": maker(WestonWatkinsSVC)}
+
+
+def others() -> dict[str, Any]:
+    """Makers of the exact machines without a loop for kernels of their own."""
+    from polymargin import M3SVC, LpNormSVC, MarginDistributionSVC, OneVsNoneSVC
+
+    kinds = {"lp-norm": LpNormSVC, "M3": M3SVC, "One versus None": OneVsNoneSVC, "mcODM": MarginDistributionSVC}
+    return {name: partial(kind, C=C, kernel="rbf", tol=TOL, random_state=0) for name, kind in kinds.items()}
 
 
 def svc() -> Any:
@@ -84,15 +95,17 @@ def best_of(makers: dict[str, Any], data: tuple[Any, ...], clock: str, repeats: 
     return best
 
 
-def exact(name: str, n: int | None, clock: str, repeats: int, ranks: tuple[int, ...]) -> dict[str, Any]:
-    """SVC, the exact machines, and the curves over the rank, on one data set."""
+def exact(name: str, n: int | None, kinds: list[str], clock: str, repeats: int, ranks: tuple[int, ...]) -> dict[str, Any]:
+    """SVC, the exact machines, and the curves of the classical ones over the rank, on one data set."""
     *rows, stand_in = arrays(name, n)
     data = tuple(rows)
     print(f"  {name}: {len(data[1])} rows", flush=True)
-    runs = best_of({"SVC": svc, **machines()}, data, clock, repeats)
-    curves: dict[str, dict[int, Any]] = {label: {} for label in machines()}
+    makers = {label: make for label, make in (machines() | others()).items() if label in kinds}
+    runs = best_of({"SVC": svc, **makers}, data, clock, repeats)
+    classical = {label: make for label, make in machines().items() if label in kinds}
+    curves: dict[str, dict[int, Any]] = {label: {} for label in classical}
     for rank in ranks:
-        makers = {label: partial(make, rank) for label, make in machines().items()}
+        makers = {label: partial(make, rank) for label, make in classical.items()}
         for label, run in best_of(makers, data, clock, repeats).items():
             curves[label][rank] = run
     return {"rows": len(data[1]), "stand_in": stand_in, "exact": runs, "nystroem": curves}
@@ -144,8 +157,9 @@ def verdicts(record: dict[str, Any]) -> list[str]:
         ours = {kind: run for kind, run in found["exact"].items() if kind != "SVC"}
         for kind, run in ours.items():
             ratio = run["seconds"] / reference["seconds"]
-            word = "PASS" if ratio <= GOAL_EXACT else "FAIL"
-            said.append(f"{word} {name}, exact {kind}: {ratio:.2f} x SVC (goal: at most {GOAL_EXACT:g})")
+            most = GOAL_CLASSICAL if kind in machines() else GOAL_OTHERS
+            word = "PASS" if ratio <= most else "FAIL"
+            said.append(f"{word} {name}, exact {kind}: {ratio:.2f} x SVC (goal: at most {most:g})")
         if not ours:  # mnist
             runs = [(rank, run) for curve in found["nystroem"].values() for rank, run in curve.items()]
             near = [(rank, run) for rank, run in runs if run["accuracy"] >= reference["accuracy"] - POINTS]
@@ -172,7 +186,7 @@ def plot(record: dict[str, Any]) -> str | None:
         return None
     figure = Figure(figsize=(3.6 * len(record), 3.6), layout="constrained")
     for axis, (name, found) in zip(np.ravel(figure.subplots(1, len(record))), record.items(), strict=True):
-        colours = {"SVC": "black", "Crammer-Singer": "tab:blue", "Weston-Watkins": "tab:orange"}
+        colours = {"SVC": "black", **{kind: f"C{k}" for k, kind in enumerate((*machines(), *others()))}}
         for kind, curve in found["nystroem"].items():
             points = [(run["seconds"], run["accuracy"]) for run in curve.values()]
             axis.plot(*np.transpose(points), "o-", ms=3, color=colours[kind], label=f"{kind}, Nyström")
@@ -193,8 +207,8 @@ def plot(record: dict[str, Any]) -> str | None:
 
 def main(args: argparse.Namespace) -> None:
     cases = QUICK if args.quick else {name: EXACT[name] for name in args.data}
-    ranks, repeats = (RANKS[:2], 1) if args.quick else (RANKS, args.repeats)
-    record = {name: exact(name, n, args.clock, repeats, ranks) for name, n in cases.items()}
+    ranks, repeats = (RANKS[:2], 1) if args.quick else (() if args.exact else RANKS, args.repeats)
+    record = {name: exact(name, n, args.machines, args.clock, repeats, ranks) for name, n in cases.items()}
     if args.full and not args.quick:
         record["mnist"] = mnist(args.clock)
     print(f"RBF kernel, C = {C:g}, gamma = 'scale', tol = {TOL:g}, {args.clock} seconds, best of {repeats}")

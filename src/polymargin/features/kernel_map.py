@@ -29,7 +29,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,17 @@ class KernelMap:
             return self._fit(X, highest)
         finally:
             self._rbf = None  # a copy of X that is of no use later
+
+    def some_promise_more(self, X: Any, sample_weight: NDArray[np.float64] | None, highest: int) -> bool:
+        """Whether the rank of a few rows promises that of all to be higher than `highest`; sets `gamma_`.
+
+        It is the share of their rank that a few rows have: half of `highest` in twice as many rows.
+        """
+        self.gamma_ = self._resolve_gamma(X, sample_weight)
+        if X.shape[0] <= 4 * highest:
+            return False
+        some = np.sort(np.random.default_rng(0).choice(X.shape[0], size=2 * highest, replace=False))
+        return replace(self, gamma=self.gamma_).fit_low_rank(X[some], None, highest // 2) is None
 
     def _fit(self, X: Any, highest: int) -> NDArray[Any] | None:
         limit = min(X.shape[0], self.n_components or X.shape[0])

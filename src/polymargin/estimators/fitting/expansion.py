@@ -49,7 +49,10 @@ def features_or_none(mapping: KernelMap, rows: Any, weight: Array, n_classes: in
     """
     n = rows.shape[0]
     unsuited = mapping.n_components or mapping.may_be_indefinite or n < _FEWEST_ROWS or n * n_classes > _MOST_DUALS
-    return mapping.fit_transform(rows, weight) if unsuited else mapping.fit_low_rank(rows, weight, int(_LOW_RANK * n))
+    if unsuited:
+        return mapping.fit_transform(rows, weight)
+    highest = int(_LOW_RANK * n)
+    return None if mapping.some_promise_more(rows, weight, highest) else mapping.fit_low_rank(rows, weight, highest)
 
 
 def solve_by_kernel_dual(
