@@ -166,7 +166,8 @@ def reading(results: Results) -> list[str]:
         "No machine of the paper seems to have an intercept: mcSVM is printed with "
         f"{printed_of(results, 'table-2', 'iris', 'mcSVM')} % on iris, and has {iris[0]} here without one, "
         f"{iris[1]} with one. Adding it to mcSVM changes the accuracy by {free[0]:+z.1f} points on average over "
-        f"{free[1]} small sets; going from mcSVM to mcODM by {machine[0]:+z.1f} over {machine[1]} sets without intercepts, and by {both[0]:+z.1f} over {both[1]} sets with them.",
+        f"{free[1]} small sets; going from mcSVM to mcODM by {machine[0]:+z.1f} over {machine[1]} sets without "
+        f"intercepts, and by {both[0]:+z.1f} over {both[1]} sets with them.",
         f"The iteration that the paper prints need not lower its objective: {sum(ends.values())} of its {len(theirs)} "
         f"searches end with a machine that has not settled ({ends['stalled']} after twenty rounds without a better one, "
         f"{ends['max_iter']} at the limit of iterations). Ours, which descends, differs from it by {two[0]:+z.1f} points "
