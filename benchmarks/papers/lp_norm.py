@@ -84,8 +84,8 @@ def _why_so_little(results: Results, table: Table) -> list[str]:
     return [
         f"Where the small gains come from: of {plain + same + other} searches {plain} chose p = 2, which is Crammer & "
         f"Singer's machine once more, {same} a smaller p with the same accuracy to the last test row, and {other} a smaller "
-        "p with another accuracy. Of equal scores the one with C in the middle is taken, and among these the smallest p: "
-        "ties are not why p = 2 is chosen."
+        "p with another accuracy. Of equal scores the one with C nearest to the middle is taken, and among these the "
+        "smallest p: a tie goes to p = 2 only where its C is the nearer one."
     ]
 
 
