@@ -7,8 +7,9 @@ amount of regularisation for all of them, and all start from the same values of 
 
 Where a search ends on an outermost value that is better than all others, it goes on beyond it, whoever's search it is: no
 fixed range is wide enough for all data. It goes on from the best point of all: a value of p, omega or theta that is not the
-best one keeps the range it had, though its own best C may be at an end of that. On few rows many values of C are right on equally many of them; of these the one
-nearest to the middle of the start is taken, and not whichever end is looked at first.
+best one keeps the range it had, though its own best C may be at an end of that. On few rows many values of C are right on
+equally many of them; of these the one nearest to the middle of the start is taken, and not whichever end is looked at
+first.
 """
 
 import math
