@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)} (default all)")
     parser.add_argument("--workers", type=int, default=1, help="units at the same time (default 1)")
     parser.add_argument("--tables", nargs="+", metavar="KEY", help="only these tables, e.g. equal seeds (default all)")
+    parser.add_argument("--data", nargs="+", metavar="NAME", help="run only these data sets (default all)")
     parser.add_argument("--splits", type=int, help="at most so many splits in this run")
     parser.add_argument("--largest", type=float, default=math.inf, metavar="SECONDS", help="only cases with such a budget")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no network after so many (default no limit)")
@@ -84,7 +85,7 @@ def main(args: argparse.Namespace) -> None:
     if args.what == "run":
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # the units end with the run, as with Ctrl-C
         try:
-            limits = {"at_most": args.splits, "largest": args.largest}
+            limits = {"at_most": args.splits, "largest": args.largest, "data": args.data}
             new = run(papers, directory=records, workers=args.workers, echo=partial(print, flush=True), **limits)
         except KeyboardInterrupt:
             raise SystemExit("interrupted; the same command goes on from here") from None

@@ -76,6 +76,8 @@ def reading(results: Results) -> list[str]:
     return said
 
 
+GROWTH = f"{chances.SAME_START} {chances.APART}"
+
 PAPER = Paper(
     key="alike",
     title="All machines, tuned alike",
@@ -85,7 +87,7 @@ PAPER = Paper(
             key="alike",
             title="Accuracy of all machines",
             protocol="Five folds, up to two runs; columns standardised by the training folds; linear machines with an "
-            f"intercept. {chances.GROWTH} Own parameters have two values at most. All are chosen by folds inside the "
+            f"intercept. {GROWTH} Own parameters have two values at most. All are chosen by folds inside the "
             "training folds.",
             cases=(
                 Case("iris", 180),
@@ -110,13 +112,14 @@ PAPER = Paper(
             splits=10,
             kind="folds",
             grows=LIMITS,
+            apart=True,
             own=(),
         ),
         Table(
             key="wide",
             title="Text and embeddings",
             protocol="Five folds, of which so many have been run as the table says; rows as they are (tf-idf, sentence "
-            f"embeddings), linear machines with an intercept. {chances.GROWTH} Own parameters have two values at most. All "
+            f"embeddings), linear machines with an intercept. {GROWTH} Own parameters have two values at most. All "
             "are chosen by two folds inside the training folds.",
             cases=(
                 Case("cornell", 480, "coarse", inner=2),
@@ -128,6 +131,7 @@ PAPER = Paper(
             splits=5,
             kind="folds",
             grows=LIMITS,
+            apart=True,
             scale="none",
             own=(),
             notes={

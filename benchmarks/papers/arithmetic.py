@@ -26,6 +26,11 @@ def neighbours(percent: float, rows: int) -> tuple[float, float]:
     return 100 * below / rows, 100 * (below + 1) / rows
 
 
+def deviation(percent: float, rows: int) -> float:
+    """By how many points chance moves a share of so many rows, drawn anew each time."""
+    return (percent * (100 - percent) / rows) ** 0.5
+
+
 def entries_right(accuracy: float, n_classes: int) -> float:
     """Share of right entries of a label matrix with one label a row, if so many rows are right: an error is two entries."""
     return 100 - 2 * (100 - accuracy) / n_classes

@@ -6,8 +6,11 @@ in which it is that for p = 2 (M3SVM's `scale="norm"`, the lp norm); the loss of
 amount of regularisation for all of them, and all start from the same values of it.
 
 Where a search ends on an outermost value that is better than all others, it goes on beyond it, whoever's search it is: no
-fixed range is wide enough for all data. On few rows many values of C are right on equally many of them; of these the one
-nearest to the middle of the start is taken, and not whichever end is looked at first.
+fixed range is wide enough for all data. It goes on from the best point of all: a value of p, omega or theta that is not the
+best one keeps the range it had, though its own best C may be at an end of that. Where a table has them `apart`, each of
+these values has a range that goes on by itself. On few rows many values of C are right on
+equally many of them; of these the one nearest to the middle of the start is taken, and not whichever end is looked at
+first.
 """
 
 import math
@@ -20,11 +23,16 @@ from .plan import Case, Table
 
 Point = tuple[float, dict[str, Any]]  # a score and the parameters it belongs to
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
-GOES_ON = (
-    "C goes on by tens beyond its first values as long as the outermost is better than all others; of equals the one "
-    "nearest to the middle of the first values is taken."
+GOES_ON, APART = (
+    f"C goes on by tens beyond its first values as long as the outermost is better than all others{for_whom}; of equals the "
+    "one nearest to the middle of the first values is taken."
+    for for_whom in (
+        ", with whichever values of the machine's own parameters",
+        ", for each value of an own parameter by itself",
+    )
 )
-GROWTH = f"C of everybody starts from the same values. {GOES_ON}"
+SAME_START = "C of everybody starts from the same values."
+GROWTH = f"{SAME_START} {GOES_ON}"
 STATED = (
     f"{GROWTH} Each machine is ½‖W‖² (M³SVM and the ℓp norm in the scale in which p = 2 "
     "is that) plus C times losses that are 1 where two classes tie, so one C is about the same regularisation for all. "

@@ -99,10 +99,14 @@ def run(
     workers: int = 1,
     at_most: int | None = None,
     largest: float = math.inf,
+    data: Sequence[str] | None = None,
     echo: Echo = print,
 ) -> int:
-    """Runs all that is missing, with at most so many splits, in cases of budgets up to `largest`; counts new records."""
-    jobs = [job for job in jobs_of(papers, directory, at_most) if job.case.budget <= largest and job.next_unit()]
+    """Runs all that is missing, with at most so many splits, in cases of budgets up to `largest`, on all data sets or on
+    those named in `data`; counts new records.
+    """
+    wanted = [job for job in jobs_of(papers, directory, at_most) if data is None or job.case.data in data]
+    jobs = [job for job in wanted if job.case.budget <= largest and job.next_unit()]
     running: dict[Connection, Running] = {}
     new = 0
     try:

@@ -40,7 +40,8 @@ class Table:
     other seeds), "fixed" or "all" (tested on the training rows). `choice` is where parameters are chosen: "nested" (inside
     the training rows), "test" (on the test rows: what some papers did) or "folds" (the best mean over the folds that are
     reported). With `scalings` scaling and intercept are chosen too. Where C `grows`, the grid's values are a start: a value
-    ten times beyond them is tried as long as the outermost is the best, within the two limits. `own` names the machines of
+    ten times beyond them is tried as long as the outermost is the best, within the two limits; with `apart` each value of a
+    machine's own parameters has a C that grows by itself, else they share one. `own` names the machines of
     the paper, `printed` maps a metric to its numbers, `unit` is their 100 %.
     """
 
@@ -57,6 +58,7 @@ class Table:
     scale: str = "standard"
     scalings: tuple[str, ...] = ()  # of SCALINGS
     grows: tuple[float, float] | None = None
+    apart: bool = False
     scale_first: bool = False
     metrics: tuple[str, ...] = ("accuracy",)
     per_class: bool = False
@@ -127,7 +129,13 @@ def settings_of(table: Table, case: Case, candidate: Candidate) -> str:
     folds = [] if table.choice != "nested" or not candidate.grid else [f"{case.inner} folds"]
     frame = [f"scaling {' '.join(table.scalings)}, intercept on and off"] if table.scalings else []
     chosen = any(len(values) > 1 for values in candidate.grid.values())
-    growth = [f"C goes on by tens within {_values(table.grows)}, of equals the middle one"] if table.grows and chosen else []
+    alone = [name for name, values in candidate.grid.items() if len(values) > 1 and name.rpartition("__")[2] != "C"]
+    each = f"for each {' and '.join(alone)} by itself, " if table.apart and alone else ""
+    growth = (
+        [f"C goes on by tens within {_values(table.grows)}, {each}of equals the middle one"]
+        if table.grows and chosen
+        else []
+    )
     return "; ".join([grid, *growth, *frame, *folds, *fixed, *sample])
 
 

@@ -175,9 +175,17 @@ def _best_params(
     found: list[Point] = []
     for fixed in settings:
         search = partial(_scored, table, _pipeline(candidate, scale).set_params(**fixed), X, y, splits)
-        points = _grown(own, search, table.grows) if table.grows else search(own)
-        found += [(score, {**fixed, **params}) for score, params in points]
+        found += [(score, {**fixed, **params}) for score, params in _searched(own, search, table)]
     return best(found, own if table.grows else None), len(found)
+
+
+def _searched(own: Grid, search: Callable[[Grid], list[Point]], table: Table) -> list[Point]:
+    """The points of the grid, and those beyond it where C grows: from the best of all, or from each own parameter's best."""
+    if table.grows is None:
+        return search(own)
+    apart = ParameterGrid({name: own[name] for name in own if name != name_of_c(own)}) if table.apart else [{}]
+    alone = [{**own, **{name: (value,) for name, value in one.items()}} for one in apart]
+    return [point for grid in alone for point in _grown(grid, search, table.grows)]
 
 
 def _grown(own: Grid, search: Callable[[Grid], list[Point]], limits: tuple[float, float]) -> list[Point]:

@@ -12,7 +12,7 @@ from polymargin.comparison.statistics import corrected_t_test
 
 from .chances import Edges, edges
 from .harness import goes_on
-from .plan import Case, Paper, Table
+from .plan import Case, Paper, Printed, Table
 from .records import DIRECTORY, Record, Store
 
 LOWER_IS_BETTER = ("hamming",)
@@ -264,6 +264,19 @@ def spread_of(results: Results, key: str, data: str, machine: str) -> str:
     table = results.table(key)
     cells = [results.cell(table, case, machine) for case in results.cases(table) if case.data == data]
     return f"{cells[0].mean:.1f} ± {cells[0].std:.1f}" if cells and cells[0] else "–"
+
+
+def printed_of(results: Results, key: str, data: str, machine: str, spread: bool = False) -> str:
+    """What the paper prints, as ours are shown."""
+    found = results.printed(results.table(key), data, machine)
+    if found is None:
+        return "–"
+    return f"{found[0]:.1f} ± {found[1]:.1f}" if spread and found[1] is not None else f"{found[0]:.1f}"
+
+
+def most_printed(printed: Printed, data: str, unit: float, leave_out: Sequence[str] = ()) -> str:
+    """The highest mean that a paper prints for a data set, as ours are shown."""
+    return f"{100 / unit * max(mean for name, (mean, _) in printed[data].items() if name not in leave_out):.1f}"
 
 
 def mean_recalls(results: Results, table: Table, case: Case, machine: str) -> list[float]:

@@ -126,6 +126,30 @@ def test_C_goes_on_beyond_an_end_while_it_is_the_best():
     assert chances.beyond((0.1, 1.0), 1.0, (0.1, 5.0)) is None
 
 
+def test_apart_each_value_of_an_own_parameter_has_a_C_that_goes_on():
+    """p = 1 has its best C inside of the start, p = 2 a better one beyond it: only a search of its own gets there."""
+    table = dataclasses.replace(small("m3svm", ("equal",)).tables[0], grows=(1e-3, 1e5))
+
+    def search(grid):
+        """Peaks of 1 at C = 1 for p = 1, and of 2 at C = 1000 for p = 2."""
+        return [(p - abs(np.log10(C / 10 ** (3 * p - 3))), {"p": p, "C": C}) for p in grid["p"] for C in grid["C"]]
+
+    own = {"p": (1, 2), "C": (0.1, 1.0, 10.0)}
+    together, apart = (
+        chances.best(protocol._searched(own, search, dataclasses.replace(table, apart=flag)), own) for flag in (False, True)
+    )
+    assert together == {"p": 1, "C": 1.0} and apart == {"p": 2, "C": 1e3}
+
+
+def test_a_search_apart_is_another_setting():
+    """So that no table mixes records of both; machines without own parameters have the same search, and keep theirs."""
+    table = papers.PAPERS["alike"].tables[0]
+    for case in table.cases[:1]:
+        for one in table.candidates(case):
+            both = [plan.settings_of(dataclasses.replace(table, apart=flag), case, one) for flag in (False, True)]
+            assert (both[0] != both[1]) == (len(one.grid) > 1)
+
+
 def test_edges_are_counted():
     table = small("m3svm", ("equal",)).tables[0]
     case = table.cases[0]
