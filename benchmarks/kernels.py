@@ -216,6 +216,7 @@ def main(args: argparse.Namespace) -> None:
     print(aligned(header, [line for name, found in record.items() for line in lines(name, found)], left=2))
     said = verdicts(record)
     print("\n" + "\n".join(said))
-    print(f"\npicture: {plot(record) or 'none, matplotlib is not installed'}")
+    if ranks:
+        print(f"\npicture: {plot(record) or 'none, matplotlib is not installed'}")
     content = {"C": C, "tol": TOL, "clock": args.clock, "repeats": repeats, "data": record, "verdicts": said}
     print(f"written: {results.write_run('kernels', content)}")

@@ -55,7 +55,7 @@ def reading(results: Results) -> list[str]:
         "Better / not different / worse on so many data sets (corrected t-test): the ℓp norm against "
         f"{against(results, table, 'lp-norm MC-SVM', ('Crammer & Singer',))}.",
         "The bounds of the paper are best for p near 1, its experiments begin at 1.1. The sum of the norms itself, p = 1, "
-        f"has a kink wherever a class vector is 0, and `LpNormSVC` refuses it (1 < p ≤ 2); p = {NEAR_ONE:g} stands for it, "
+        f"has a kink wherever a class vector is 0; `LpNormSVC` takes it, and p = {NEAR_ONE:g} stands for it here, "
         f"whose penalty is at most {100 * (1 - CLASSES ** (2 / NEAR_ONE - 2)):.0f} % smaller for up to {CLASSES} classes: "
         "against "
         f"{against(results, table, f'p = {NEAR_ONE:g}', ('lp-norm MC-SVM', 'Crammer & Singer'))}.",

@@ -25,7 +25,7 @@ class ClassScales:
 
     @property
     def dual_p(self) -> float:
-        return self.p / (self.p - 1.0)
+        return self.p / (self.p - 1.0) if self.p > 1.0 else float("inf")
 
     def of_norms(self, norms: Array) -> Array:
         """``beta_k = |w_k|^(2-p) (sum_l |w_l|^p)^((p-2)/p)`` for the norms of the class vectors attain the minimum."""
@@ -56,7 +56,7 @@ class ClassScales:
 
 
 class BlockNorm(Penalty):
-    """``1/2 (sum_k |w_k|^p)^(2/p)`` for 1 < p <= 2 (Lei, Dogan, Binder & Kloft 2015).
+    """``1/2 (sum_k |w_k|^p)^(2/p)`` for 1 <= p <= 2 (Lei, Dogan, Binder & Kloft 2015).
 
     Its conjugate is the same with ``p* = p / (p - 1)``. It is a minimum over class scales.
     """

@@ -39,7 +39,7 @@ class LpNormSVC(CostSensitiveClassifier):
     Parameters
     ----------
     p : float or "auto", default=1.5
-        The exponent, 1 < p <= 2. "auto" chooses among 1.1, 1.33, 1.5, 1.8 and 2 by cross-validation on the training rows
+        The exponent, 1 <= p <= 2. "auto" chooses among 1.1, 1.33, 1.5, 1.8 and 2 by cross-validation on the training rows
         (three folds, about five times the work of a fit).
     loss : "hinge" or "squared_hinge", default="hinge"
         Loss of a row's margin.
@@ -105,10 +105,10 @@ class LpNormSVC(CostSensitiveClassifier):
         super()._check_parameters()
         if self.p != "auto":
             if isinstance(self.p, str):
-                raise ValueError(f"p={self.p!r} is not known; give a number with 1 < p <= 2, for example 1.5, or 'auto'.")
+                raise ValueError(f"p={self.p!r} is not known; give a number with 1 <= p <= 2, for example 1.5, or 'auto'.")
             p = validation.number("p", self.p)
-            if not 1.0 < p <= 2.0:
-                raise ValueError(f"p={self.p!r} must be in 1 < p <= 2, for example 1.1, 1.5 or 2, or 'auto'.")
+            if not 1.0 <= p <= 2.0:
+                raise ValueError(f"p={self.p!r} must be in 1 <= p <= 2, for example 1.1, 1.5 or 2, or 'auto'.")
             self._fitting["p_"] = p
         if self.loss not in _LOSSES:
             raise ValueError(f"loss={self.loss!r} is not known; choose one of {', '.join(map(repr, _LOSSES))}.")
