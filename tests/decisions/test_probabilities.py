@@ -180,7 +180,7 @@ def test_folds_start_from_the_whole_fit_and_share_its_map(monkeypatch, overlappi
 
 
 def test_the_kernel_dual_scores_rows_left_out(monkeypatch):
-    from polymargin.estimators.fitting import expansion
+    from polymargin.estimators.kernels import expansion
 
     X, y, _ = noisy(900, d=12)
     monkeypatch.setattr(expansion, "_FEWEST_ROWS", 100)

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from polymargin import CrammerSingerSVC, WestonWatkinsSVC
-from polymargin.estimators.fitting import expansion
+from polymargin.estimators.kernels import expansion
 from polymargin.features import kernel_map as features
 from polymargin.features.kernel_map import KernelMap
 from polymargin.solvers.ascent import gram_rows

@@ -38,7 +38,7 @@ from polymargin.problems.progress_lines import with_progress
 from polymargin.solvers import Solution, SparseDuals, Start, solve
 
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
-    from polymargin.estimators.fitting.expansion import Expansion
+    from polymargin.estimators.kernels.expansion import Expansion
     from polymargin.features.kernel_map import KernelMap
 
 
@@ -156,7 +156,7 @@ class MarginClassifier(
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
     _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
-    _has_active_rows = False  # or else estimators/fitting/active_rows.py, as few rows have duals
+    _has_active_rows = False  # or else estimators/kernels/active_rows.py, as few rows have duals
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
     _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
     _is_compared = True  # whether comparisons try it
@@ -339,7 +339,7 @@ class MarginClassifier(
     def _features(self, mapping: KernelMap, rows: Any, targets: Targets) -> Any:
         """Rows of the kernel's features; None if the machine is solved on the kernel itself."""
         if (self._has_kernel_dual or self._has_active_rows) and not np.isinf(self.C):
-            from polymargin.estimators.fitting.expansion import features_or_none
+            from polymargin.estimators.kernels.expansion import features_or_none
 
             features = features_or_none(mapping, rows, targets.sample_weight, len(targets.classes))
         else:
@@ -356,7 +356,7 @@ class MarginClassifier(
 
     def _by_kernel(self, implicit: bool) -> Callable[..., tuple[Solution, Expansion]]:
         """What solves on a kernel: `implicit` without a map of all rows."""
-        from polymargin.estimators.fitting import active_rows, expansion
+        from polymargin.estimators.kernels import active_rows, expansion
 
         if not implicit:
             return expansion.solve_and_expand

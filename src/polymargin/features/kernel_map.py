@@ -150,7 +150,7 @@ class KernelMap:
         It is the share of their rank that a few rows have: half of `highest` in twice as many rows.
         """
         self.gamma_ = self._resolve_gamma(X, sample_weight)
-        if X.shape[0] <= 4 * highest:
+        if highest < 1 or X.shape[0] <= 4 * highest:  # too few to draw some of
             return False
         some = np.sort(np.random.default_rng(0).choice(X.shape[0], size=2 * highest, replace=False))
         return replace(self, gamma=self.gamma_).fit_low_rank(X[some], None, highest // 2) is None

@@ -1,1 +1,1 @@
-"""What a fit needs besides its problem: targets in, parameters by cross-validation, arrays and expansions out."""
+"""What a fit needs besides its problem: targets in, parameters by cross-validation, arrays out."""

@@ -139,7 +139,7 @@ class FoldFits:
 
 
     def _on_active_rows(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
-        from polymargin.estimators.fitting.active_rows import solve_on_active_rows
+        from polymargin.estimators.kernels.active_rows import solve_on_active_rows
 
         assert self.kernel is not None
         solve = partial(solve_near_zero, self.machine._solve, free_offsets=self.machine._free_offsets)

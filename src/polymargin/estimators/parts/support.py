@@ -66,7 +66,7 @@ class LinearSupport:
     def dual_coef_(self) -> NDArray[np.float64]:
         """Coefficients (n_classes, n_support): ``class_vectors_`` is ``dual_coef_ @ X[support_]``, to the tolerance."""
         self._need("_kept_duals", "dual_coef_", "fit it with warm_start=True, which keeps the duals, where there are some")
-        from polymargin.estimators.fitting.expansion import coefficients
+        from polymargin.estimators.kernels.expansion import coefficients
 
         problem, duals, scales = self._kept_duals
         rows, A = coefficients(problem, duals, scales, dense64(self.class_vectors_).T)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymargin.estimators.fitting.expansion import Expansion, combination, expanded_scores, solve_and_expand
+from polymargin.estimators.kernels.expansion import Expansion, combination, expanded_scores, solve_and_expand
 from polymargin.features.kernel_map import KernelMap
 from polymargin.penalties import SquaredNorm
 from polymargin.problems.certificate import Certificate, Ledger
