@@ -145,7 +145,7 @@ def _with_class_scales(problem: Problem, ledger: Ledger, settings: Settings, sta
     if left <= 0 or (ledger.done and ledger.tol > _EXACT_SCALES):
         return solution
     ledger.stage("interior points", "they end small fits exactly" if ledger.done else "ascent crawls, and they are small")
-    return finish_with_scaled_interior_points(problem, ledger, left, solution)
+    return finish_with_scaled_interior_points(problem, ledger, left, solution, _EXACT_SCALES)
 
 
 def _finish_with_newton(

@@ -25,8 +25,12 @@ _MOST_STEPS = 60
 _TIGHTER = 0.1  # what an interior point is asked for, in tolerances
 
 
-def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution) -> Solution:
-    """Ends a fit that dual ascent began; stops when the gap is closed and the scales stand still."""
+def finish_with_scaled_interior_points(
+    problem: Problem, ledger: Ledger, max_iter: int, so_far: Solution, exact_below: float
+) -> Solution:
+    """Ends a fit that dual ascent began; stops when the gap is closed, and for tolerances up to `exact_below` not before
+    the scales stand still, too: near p = 1 they hardly ever do.
+    """
     scaling = problem.penalty.class_scales
     assert scaling is not None and so_far.scales is not None
     extrapolate = Anderson()
@@ -47,7 +51,7 @@ def finish_with_scaled_interior_points(problem: Problem, ledger: Ledger, max_ite
         if primal <= best.machine.primal or primal - ledger.dual <= ledger.tol * abs(primal):  # the last is the most exact
             best = Solution(Machine(result.W, result.b, primal), sparse_duals(a), best.certificate, solved)
         rounding = ledger.done and residual >= 0.5 * last_residual and residual < 1e-6
-        if left <= 0 or (ledger.done and residual <= settled) or rounding:
+        if left <= 0 or (ledger.done and (residual <= settled or ledger.tol > exact_below)) or rounding:
             break
         last_residual = min(last_residual, residual)
     certificate = ledger.close(n_iter, "max_iter" if left <= 0 else "stalled")
