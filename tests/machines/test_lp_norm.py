@@ -81,6 +81,17 @@ def test_the_sum_of_the_norms(seed, loss, fit_intercept):
     assert rows_loss == pytest.approx(0.7 * v @ (hinges if loss == "hinge" else hinges**2), rel=1e-8)
 
 
+@each_loss
+@pytest.mark.parametrize("C", [0.03, 0.001])
+def test_the_sum_of_the_norms_with_many_classes(C, loss):
+    """Which classes have a vector is open to the end here, and the fixed point of the scales does not contract."""
+    X, y = load_digits(return_X_y=True)
+    est = LpNormSVC(p=1, C=C, loss=loss, tol=1e-4, random_state=0).fit(X[:200] / 16, y[:200])
+    assert est.certificate_.status == "optimal"
+    below = LpNormSVC(p=1.01, C=C, loss=loss, tol=1e-4, random_state=0).fit(X[:200] / 16, y[:200]).certificate_
+    assert below.dual <= est.objective_ and est.certificate_.dual <= est.objective_  # a smaller p is a larger norm
+
+
 def test_the_sum_of_the_norms_leaves_classes_out(iris):
     est = LpNormSVC(p=1, C=0.1).fit(*iris)
     norms = np.linalg.norm(est.class_vectors_, axis=1)

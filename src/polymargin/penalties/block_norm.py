@@ -109,8 +109,8 @@ def class_norms(W: Any) -> Array:
 def half_square(norms: Array, p: float) -> float:
     """``1/2 |norms|_p^2``."""
     largest = float(norms.max())
-    if largest == 0.0:
-        return 0.0
+    if largest == 0.0 or np.isinf(p):
+        return 0.5 * largest**2
     return 0.5 * largest**2 * float(((norms / largest) ** p).sum()) ** (2.0 / p)
 
 
