@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from polymargin.comparison.known_labels import KnownLabelsClassifier
 from polymargin.estimators import MarginSVC, machines
 
-LINEAR_CS = tuple(np.logspace(-2, 2, 5))
+LINEAR_CS = tuple(np.logspace(-2, 2, 5).tolist())
 KERNEL_CS = (0.1, 1.0, 10.0, 100.0)
 NYSTROEM_FROM = 3000  # rows from which our kernel machines use a Nystroem map
 NYSTROEM_RANK = 500

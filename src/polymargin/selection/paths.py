@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from polymargin.problems.duals import OF_WARM_STARTS
 
-DEFAULT_CS = tuple(np.logspace(-2, 2, 20))  # four decades
+DEFAULT_CS = tuple(np.logspace(-2, 2, 20).tolist())  # four decades
 
 
 @dataclass(frozen=True)
