@@ -218,6 +218,44 @@ def check_magnitude(X: Any) -> float:
     return largest
 
 
+# ---- what needs no check ----------------------------------------------------------------------------------------------
+
+
+def are_plain(X: Any, y: Any) -> bool:
+    """Whether scikit-learn's checks of rows and classes would find nothing and change nothing.
+
+    Rows are a C-ordered array or a CSR matrix of float32 or float64 without NaN or infinity, classes integers, one a row.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not y.dtype.isnative:
+        return False
+    if type(X) in (sparse.csr_matrix, sparse.csr_array):
+        values = X.data
+    elif type(X) is np.ndarray and X.flags.c_contiguous and X.flags.aligned:
+        values = X
+    else:
+        return False
+    if X.ndim != 2 or min(X.shape) < 1 or X.shape[0] != len(y) or values.dtype not in (np.float64, np.float32):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(values)))  # a sum that overflows is left to the slower checks
+
+
+def counted_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]] | None:
+    """The classes of y and each row's index among them, counted where they are integers in a small range; else None.
+
+    None also where scikit-learn has something to say of them: if more than half of all rows have a class of their own.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
+        return None
+    low, high = int(y.min()), int(y.max())
+    if high - low > 4 * len(y) or high > np.iinfo(np.int64).max:
+        return None
+    places = y.astype(np.int64) - low
+    present = np.bincount(places) > 0
+    classes = (np.flatnonzero(present) + low).astype(y.dtype)
+    return None if 2 * len(classes) > len(y) else (classes, (np.cumsum(present) - 1)[places])
+
+
 # ---- label matrices ---------------------------------------------------------------------------------------------------
 
 

@@ -271,7 +271,7 @@ class Problem(Objective):
 
     def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
         rows = duals.rows
-        return np.unique(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]])
+        return np.flatnonzero(np.bincount(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]], minlength=self.n_rows))
 
     def moved_inside(self, duals: SparseDuals) -> SparseDuals:
         """Duals that circulate, moved into domains of which no multiple of them is part."""
