@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import assert_all_finite
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
 _NO_LIMIT = 1_000_000  # epochs that no fit gets to: what crawls is handed to other methods long before
@@ -207,10 +208,15 @@ def largest_entry(X: Any) -> float:
     return max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
 
 
-def check_magnitude(X: Any) -> float:
-    """The largest absolute value in X. Entries so large that their squares overflow cannot be fitted."""
+def check_magnitude(X: Any, name: str | None = None) -> float:
+    """The largest absolute value in X. NaN, and entries so large that their squares overflow, cannot be fitted.
+
+    `name` is that of the estimator.
+    """
     largest = largest_entry(X)
-    if largest > _LARGEST:
+    if not np.isfinite(largest):
+        assert_all_finite(X, estimator_name=name, input_name="X")
+    if not largest <= _LARGEST:
         raise ValueError(
             f"X has entries as large as {largest:.3g}, whose squares overflow; scale the columns first, e.g. with "
             "sklearn.preprocessing.StandardScaler."
@@ -222,9 +228,9 @@ def check_magnitude(X: Any) -> float:
 
 
 def are_plain(X: Any, y: Any) -> bool:
-    """Whether scikit-learn's checks of rows and classes would find nothing and change nothing.
+    """Whether scikit-learn's checks of rows and classes would change nothing, and find nothing but NaN or infinity.
 
-    Rows are a C-ordered array or a CSR matrix of float32 or float64 without NaN or infinity, classes integers, one a row.
+    Rows are a C-ordered array or a CSR matrix of float32 or float64, classes integers, one a row. `check_magnitude` finds the rest.
     """
     if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not y.dtype.isnative:
         return False
@@ -234,10 +240,7 @@ def are_plain(X: Any, y: Any) -> bool:
         values = X
     else:
         return False
-    if X.ndim != 2 or min(X.shape) < 1 or X.shape[0] != len(y) or values.dtype not in (np.float64, np.float32):
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(values)))  # a sum that overflows is left to the slower checks
+    return X.ndim == 2 and min(X.shape) >= 1 and X.shape[0] == len(y) and values.dtype in (np.float64, np.float32)
 
 
 def counted_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]] | None:

@@ -208,7 +208,7 @@ class MarginClassifier(
         self._check_parameters()
         with validation.naming_text_columns(X):
             X, y = self._validated(X, y)
-        largest = validation.check_magnitude(X)
+        largest = validation.check_magnitude(X, type(self).__name__)
         targets = self._read_targets(X, y, sample_weight)
         rows, kept = _canonical(self._kept_rows(X, targets.kept)), targets.kept
         seed = validation.seed_of(self.random_state)
@@ -219,6 +219,8 @@ class MarginClassifier(
         problem = self._with_classes(problem, targets.classes)
         if self.probability == AVERAGED:
             self._check_averages(problem)
+        if features is X:
+            vars(problem)["largest"] = largest  # saves a pass over the rows
         facts = targets.facts
         outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs

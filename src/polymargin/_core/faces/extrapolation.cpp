@@ -9,18 +9,6 @@
 namespace polymargin {
 namespace {
 
-// <a, b> of machines, whose sizes are whole packs
-double inner(const double* a, const double* b, Size size) {
-    Pack even = spread(0.0), odd = even;
-    Size k = 0;
-    for (; k + 8 <= size; k += 8) {
-        even += load(a + k) * load(b + k);
-        odd += load(a + k + 4) * load(b + k + 4);
-    }
-    for (; k < size; k += 4) even += load(a + k) * load(b + k);
-    return sum(even + odd);
-}
-
 // Solves H t = s for a positive definite H; false if it is none.
 template <Size m>
 bool solve(std::array<std::array<double, m>, m> H, std::array<double, m>& t) {
@@ -119,11 +107,11 @@ bool Extrapolation::find_best(Coefficients& weights) {
         const double* after = j + 1 < epochs ? points_[j + 1].machine.data() : V;
         double* machine = points_[j].machine.data();
         for (Size k = 0; k < size; ++k) machine[k] = after[k] - machine[k];
-        t[j] = linear_part(j + 1) - linear_part(j) - inner(machine, V, size);
+        t[j] = linear_part(j + 1) - linear_part(j) - inner_of_packs(machine, V, size);
     }
     double trace = 0.0;
     for (Size j = 0; j < epochs; ++j) {
-        for (Size l = 0; l <= j; ++l) H[j][l] = H[l][j] = inner(points_[j].machine.data(), points_[l].machine.data(), size);
+        for (Size l = 0; l <= j; ++l) H[j][l] = H[l][j] = inner_of_packs(points_[j].machine.data(), points_[l].machine.data(), size);
         trace += H[j][j];
     }
     for (Size j = 0; j < epochs; ++j) H[j][j] += alike * trace;
@@ -191,12 +179,11 @@ double Extrapolation::settle_row(Size i) {
         if (k >= active) held += a[k];
     }
     double* moved = moved_.data() + begin;
-    const double much = rounding * state_.cost[i];
-    bool leaves = slot.target_active ? after > state_.cost[i] : std::fabs(after - before) > much;
-    for (Size k = 0; k < active; ++k) leaves |= moved[k] < 0.0 || moved[k] > state_.cost[i];
-    if (leaves) {  // a row whose own class is at rest keeps its sum
-        state_.rules.project({listed_.data(), moved, active, state_.y[i], state_.cost[i]}, !slot.target_active, held, moved, scratch_.data());
-    }
+    const RowDuals row{listed_.data(), moved, count, state_.y[i], state_.cost[i]};
+    bool leaves = state_.rules.room(row) < 1.0 - rounding;
+    if (!slot.target_active) leaves |= std::fabs(after - before) > rounding * row.cost;  // its own class is at rest: it keeps its sum
+    for (Size k = 0; k < active; ++k) leaves |= moved[k] < 0.0;
+    if (leaves) state_.rules.project({row.classes, moved, active, row.y, row.cost}, !slot.target_active, held, moved, scratch_.data());
     double gain = 0.0;
     for (Size k = 0; k < count; ++k) gain += (moved[k] - a[k]) * target(i, listed_[k]);
     correct(i, moved, count);
@@ -237,7 +224,7 @@ bool Extrapolation::take(double linear) {
     const Size size = state_.rows.weights_size();
     double* V = state_.weights.vectors();
     for (Size k = 0; k < size; ++k) next_[k] -= V[k];
-    const double slope = linear - inner(next_.data(), V, size), bend = inner(next_.data(), next_.data(), size);
+    const double slope = linear - inner_of_packs(next_.data(), V, size), bend = inner_of_packs(next_.data(), next_.data(), size);
     if (!(slope > 0.0) || !(bend > 0.0)) return false;
     const double t = std::min(1.0, slope / bend);
     for (Size k = 0; k < size; ++k) V[k] += t * next_[k];
