@@ -230,7 +230,8 @@ def check_magnitude(X: Any, name: str | None = None) -> float:
 def are_plain(X: Any, y: Any) -> bool:
     """Whether scikit-learn's checks of rows and classes would change nothing, and find nothing but NaN or infinity.
 
-    Rows are a C-ordered array or a CSR matrix of float32 or float64, classes integers, one a row. `check_magnitude` finds the rest.
+    Rows are a C-ordered array or a CSR matrix of float32 or float64, classes integers, one a row. `check_magnitude` finds
+    the rest.
     """
     if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not y.dtype.isnative:
         return False

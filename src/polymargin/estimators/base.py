@@ -328,10 +328,10 @@ class MarginClassifier(
                     "class out of y."
                 )
             indices, weight = indices[kept], weight[kept]
-        indices, weighted = indices.astype(np.int32), weight
+        weighted = weight
         if self.class_weight is not None:
             weighted = weight * validation.class_weights(self.class_weight, classes, classes[indices], weight)[indices]
-        return Targets(classes, indices, weight, weighted, kept, {"classes_": classes})
+        return Targets(classes, indices.astype(np.int32), weight, weighted, kept, {"classes_": classes})
 
     def _kept_rows(self, X: Any, kept: NDArray[np.bool_] | None) -> Any:
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:

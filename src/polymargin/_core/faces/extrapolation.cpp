@@ -82,17 +82,22 @@ bool Extrapolation::epoch_is_over(const Poll& poll) {
     return take(gained_);
 }
 
-double Extrapolation::linear_part(Size point) const {
-    double total = 0.0;
+// <delta, a> of the duals of the rows that have moved, at every point.
+Extrapolation::Coefficients Extrapolation::linear_parts() const {
+    Coefficients total{};
+    const auto add = [&](double& to, Size i, Size count, const auto& label, const double* a) {
+        for (Size k = 0; k < count; ++k) to += state_.has_targets() ? a[k] * target(i, label(k)) : a[k];
+    };
     for (Size k = 0; k < rows_.size(); ++k) {
-        if (point == epochs) {
-            const auto& slot = state_.duals.slot(rows_[k]);
-            const double* a = state_.duals.values(slot);
-            for (Index l = 0; l < slot.count; ++l) total += a[l] * target(rows_[k], state_.duals.label(slot, l));
-            continue;
+        const Size i = rows_[k];
+        for (Size j = 0; j < epochs; ++j) {
+            const Point& from = duals_at(j, k);
+            const Size begin = from.starts[k];
+            add(total[j], i, from.starts[k + 1] - begin, [&](Size l) { return from.classes[begin + l]; }, from.values.data() + begin);
         }
-        const Point& from = duals_at(point, k);
-        for (Size l = from.starts[k]; l < from.starts[k + 1]; ++l) total += from.values[l] * target(rows_[k], from.classes[l]);
+        const auto& slot = state_.duals.slot(i);
+        const auto label = [&](Size l) { return state_.duals.label(slot, static_cast<Index>(l)); };
+        add(total[epochs], i, static_cast<Size>(slot.count), label, state_.duals.values(slot));
     }
     return total;
 }
@@ -103,11 +108,12 @@ bool Extrapolation::find_best(Coefficients& weights) {
     const double* V = state_.weights.vectors();
     std::array<std::array<double, epochs>, epochs> H{};
     std::array<double, epochs> t{};
+    const Coefficients linear = linear_parts();
     for (Size j = 0; j < epochs; ++j) {  // differences in place: the points themselves are not needed any more
         const double* after = j + 1 < epochs ? points_[j + 1].machine.data() : V;
         double* machine = points_[j].machine.data();
         for (Size k = 0; k < size; ++k) machine[k] = after[k] - machine[k];
-        t[j] = linear_part(j + 1) - linear_part(j) - inner_of_packs(machine, V, size);
+        t[j] = linear[j + 1] - linear[j] - inner_of_packs(machine, V, size);
     }
     double trace = 0.0;
     for (Size j = 0; j < epochs; ++j) {

@@ -70,7 +70,7 @@ private:
     void append(Point& point, Size i) const;
     const Point& duals_at(Size point, Size k) const { return k < points_[point].n_rows() ? points_[point] : points_[0]; }
     bool find_best(Coefficients& weights);
-    double linear_part(Size point) const;  // of the duals of the rows that have moved
+    Coefficients linear_parts() const;
     void allot();
     void move_duals(const Coefficients& weights, const Poll& poll);
     void combine_row(Size k, const Coefficients& weights);
