@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import assert_all_finite
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed")
 _NO_LIMIT = 1_000_000  # epochs that no fit gets to: what crawls is handed to other methods long before
@@ -207,15 +208,56 @@ def largest_entry(X: Any) -> float:
     return max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
 
 
-def check_magnitude(X: Any) -> float:
-    """The largest absolute value in X. Entries so large that their squares overflow cannot be fitted."""
+def check_magnitude(X: Any, name: str | None = None) -> float:
+    """The largest absolute value in X. NaN, and entries so large that their squares overflow, cannot be fitted.
+
+    `name` is that of the estimator.
+    """
     largest = largest_entry(X)
-    if largest > _LARGEST:
+    if not np.isfinite(largest):
+        assert_all_finite(X, estimator_name=name, input_name="X")
+    if not largest <= _LARGEST:
         raise ValueError(
             f"X has entries as large as {largest:.3g}, whose squares overflow; scale the columns first, e.g. with "
             "sklearn.preprocessing.StandardScaler."
         )
     return largest
+
+
+# ---- what needs no check ----------------------------------------------------------------------------------------------
+
+
+def are_plain(X: Any, y: Any) -> bool:
+    """Whether scikit-learn's checks of rows and classes would change nothing, and find nothing but NaN or infinity.
+
+    Rows are a C-ordered array or a CSR matrix of float32 or float64, classes integers, one a row. `check_magnitude` finds
+    the rest.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not y.dtype.isnative:
+        return False
+    if type(X) in (sparse.csr_matrix, sparse.csr_array):
+        values = X.data
+    elif type(X) is np.ndarray and X.flags.c_contiguous and X.flags.aligned:
+        values = X
+    else:
+        return False
+    return X.ndim == 2 and min(X.shape) >= 1 and X.shape[0] == len(y) and values.dtype in (np.float64, np.float32)
+
+
+def counted_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]] | None:
+    """The classes of y and each row's index among them, counted where they are integers in a small range; else None.
+
+    None also where scikit-learn has something to say of them: if more than half of all rows have a class of their own.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
+        return None
+    low, high = int(y.min()), int(y.max())
+    if high - low > 4 * len(y) or high > np.iinfo(np.int64).max:
+        return None
+    places = y.astype(np.int64) - low
+    present = np.bincount(places) > 0
+    classes = (np.flatnonzero(present) + low).astype(y.dtype)
+    return None if 2 * len(classes) > len(y) else (classes, (np.cumsum(present) - 1)[places])
 
 
 # ---- label matrices ---------------------------------------------------------------------------------------------------

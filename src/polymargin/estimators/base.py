@@ -208,7 +208,7 @@ class MarginClassifier(
         self._check_parameters()
         with validation.naming_text_columns(X):
             X, y = self._validated(X, y)
-        largest = validation.check_magnitude(X)
+        largest = validation.check_magnitude(X, type(self).__name__)
         targets = self._read_targets(X, y, sample_weight)
         rows, kept = _canonical(self._kept_rows(X, targets.kept)), targets.kept
         seed = validation.seed_of(self.random_state)
@@ -219,6 +219,8 @@ class MarginClassifier(
         problem = self._with_classes(problem, targets.classes)
         if self.probability == AVERAGED:
             self._check_averages(problem)
+        if features is X:
+            vars(problem)["largest"] = largest  # saves a pass over the rows
         facts = targets.facts
         outcomes = self._outcomes(targets) if self.probability else None
         del targets  # its weights live on in the problem's costs
@@ -290,6 +292,10 @@ class MarginClassifier(
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
         """X and y as the core needs them."""
+        if reset and validation.are_plain(X, y):  # for small fits scikit-learn's checks take as long as the solver
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = X.shape[1]
+            return X, y
         return validate_data(
             self,
             X,
@@ -303,9 +309,11 @@ class MarginClassifier(
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Classes, and class indices and weights of the rows that count."""
-        check_classification_targets(y)
+        counted = validation.counted_classes(y)
+        if counted is None:
+            check_classification_targets(y)
         weight = validation.sample_weights(sample_weight, X.shape[0])
-        classes, indices = np.unique(y, return_inverse=True)
+        classes, indices = np.unique(y, return_inverse=True) if counted is None else counted
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs rows of at least 2 classes in y; got 1 class: {classes.tolist()[0]!r}."
@@ -320,9 +328,10 @@ class MarginClassifier(
                     "class out of y."
                 )
             indices, weight = indices[kept], weight[kept]
-        per_class = validation.class_weights(self.class_weight, classes, classes[indices], weight)
-        facts = {"classes_": classes}
-        return Targets(classes, indices.astype(np.int32), weight, weight * per_class[indices], kept, facts)
+        weighted = weight
+        if self.class_weight is not None:
+            weighted = weight * validation.class_weights(self.class_weight, classes, classes[indices], weight)[indices]
+        return Targets(classes, indices.astype(np.int32), weight, weighted, kept, {"classes_": classes})
 
     def _kept_rows(self, X: Any, kept: NDArray[np.bool_] | None) -> Any:
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:

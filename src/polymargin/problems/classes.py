@@ -122,10 +122,15 @@ class Objective(abc.ABC):
         return int(self.X.shape[1])
 
     @cached_property
+    def largest(self) -> float:
+        """The largest absolute value in X."""
+        return largest_entry(self.X)
+
+    @cached_property
     def longest_row(self) -> float:
         """No row is longer than this."""
         width = int(np.diff(self.X.indptr).max(initial=0)) if sparse.issparse(self.X) else self.X.shape[1]
-        return float(np.sqrt(width)) * largest_entry(self.X)
+        return float(np.sqrt(width)) * self.largest
 
     def primal(self, W: Any, b: Array) -> float:
         """F of a machine, W an array or a CSR matrix in double precision."""
@@ -271,7 +276,7 @@ class Problem(Objective):
 
     def support_rows(self, duals: SparseDuals) -> NDArray[np.intp]:
         rows = duals.rows
-        return np.unique(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]])
+        return np.flatnonzero(np.bincount(rows[np.abs(duals.values) > NO_DUAL * self.cost[rows]], minlength=self.n_rows))
 
     def moved_inside(self, duals: SparseDuals) -> SparseDuals:
         """Duals that circulate, moved into domains of which no multiple of them is part."""

@@ -265,12 +265,18 @@ def centre_and_coupling(X: Any) -> tuple[Array, float]:
     means, square = centre_and_spread(X)
     sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], _SAMPLE)).astype(np.intp)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        inner = sample @ sample.T
-        inner = np.asarray(inner.toarray() if sparse.issparse(inner) else inner)
-        along = np.asarray(sample @ means).ravel()
-        inner = inner - along[:, None] - along + float(means @ means)
-        np.fill_diagonal(inner, 0.0)
-        typical = float(np.sqrt(np.square(inner).sum() / max(1, len(inner) * (len(inner) - 1))))
+        if not sparse.issparse(sample) and sample.shape[1] < sample.shape[0]:  # |Z Z'| = |Z'Z|, the smaller one
+            sample -= means
+            own = np.einsum("ij,ij->i", sample, sample)
+            others = max(0.0, float(np.square(sample.T @ sample).sum() - own @ own))
+        else:
+            inner = sample @ sample.T
+            inner = np.asarray(inner.toarray() if sparse.issparse(inner) else inner)
+            along = np.asarray(sample @ means).ravel()
+            inner = inner - along[:, None] - along + float(means @ means)
+            np.fill_diagonal(inner, 0.0)
+            others = float(np.square(inner).sum())
+        typical = float(np.sqrt(others / max(1, sample.shape[0] * (sample.shape[0] - 1))))
     if not np.isfinite(typical):  # squares of squares are too large
         return means, square
     return means, min(square, max(_LEAST_COUPLING * square, _COUPLING * typical))

@@ -39,6 +39,7 @@ class Solution(NamedTuple):
     `notes` is what a machine's own solver has to tell its estimator beyond that.
     Solvers that work in rounds add the objective after each and the relative change of the last.
     `crawled` says that dual ascent did not get there and interior points ended the fit.
+    `spread` is how its rows lie, where an ascent with free offsets has looked (`centre_and_coupling`).
     `inner_b` are the offsets for the rows as the solver saw them, if those were moved: where a later fit starts.
     """
 
@@ -51,6 +52,7 @@ class Solution(NamedTuple):
     last_change: float = 0.0
     crawled: bool = False
     inner_b: Array | None = None
+    spread: tuple[Array, float] | None = None
 
     @property
     def start_b(self) -> Array:
@@ -63,7 +65,7 @@ class Start(NamedTuple):
 
     Methods on duals ask for feasible ones, those on class vectors for W; what is missing is empty. `scales` are the class
     scales of machines that have them; `crawled` says that dual ascent did not get there, `rescaled` that the duals were
-    those of other costs, and have been multiplied to fit.
+    those of other costs, and have been multiplied to fit. `spread` is how the rows lie, or others like them.
     """
 
     duals: SparseDuals
@@ -72,6 +74,7 @@ class Start(NamedTuple):
     crawled: bool = False
     W: Array = np.empty((0, 0))
     rescaled: bool = False
+    spread: tuple[Array, float] | None = None
 
 
 def signs_of(own: NDArray[np.integer[Any]], rivals: NDArray[np.integer[Any]], n_classes: int) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 //   - classes that cannot matter leave a row's list, rows without a list rest (Keerthi et al. 2008; LIBLINEAR);
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
+//   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
 //   - the average of an epoch as the machine that a look judges (closes);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "domains/common/solve_in.hpp"
 #include "desk.hpp"
+#include "faces/extrapolation.hpp"
 #include "faces/face_step.hpp"
 #include "row_ascent.hpp"
 #include "threads/exchange.hpp"
@@ -27,7 +29,7 @@ class RowLoop final : public RowAscent {
 public:
     RowLoop(const Domain& domain, const RowTask& task)
         : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
-          face_(domain_, state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
+          face_(domain_, state_), extrapolation_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
           together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
         if (Metric::between_classes) together_ = Together(1, state_.rows);
@@ -49,14 +51,18 @@ public:
         Team team(shares ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
+        extrapolation_.forget();
         for (std::int64_t k = 0; progress().visits < stop; ++k) {
+            const std::int64_t before = progress().visits;
             epoch(stop - progress().visits, team, poll);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
+            if (extrapolates()) extrapolate(progress().visits - before, poll);
             if constexpr (has_faces) try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
+        if (std::exchange(is_extrapolated_, false)) state_.sum_up_again(poll);
         together_.check(state_, progress().visits, true);
     }
 
@@ -69,6 +75,11 @@ private:
         rules.squares = Domain::squares;
         rules.room = [domain](const RowDuals& duals) { return domain.room(duals); };
         rules.square = [domain](const RowDuals& duals) { return domain.square(duals); };
+        if constexpr (Domain::has_faces) {
+            rules.project = [domain](const RowDuals& duals, bool closed, double held, double* a, double* scratch) {
+                domain.project(duals, closed, held, a, scratch);
+            };
+        }
         rules.targets = task.targets;
         return rules;
     }
@@ -108,6 +119,18 @@ private:
     };
     using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
+    bool extrapolates() const {
+        constexpr bool knows_how = has_faces && !Domain::absolute && Domain::squares == Squares::none && !Metric::has_scales && !Metric::has_sum;
+        return knows_how && settings_.averages && !state_.intercept.on && !state_.shifted;
+    }
+
+    // After another epoch, of so many visits.
+    void extrapolate(std::int64_t visits, const Poll& poll) {
+        is_extrapolated_ |= extrapolation_.epoch_is_over(poll);
+        const bool near = progress().estimate <= settings_.extrapolate_from * std::fabs(state_.dual);
+        if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
+    }
+
     void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
         if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
@@ -122,7 +145,9 @@ private:
         // as much work as the epochs since the last try, so that it can at worst double the cost. What was not enough is not saved up:
         // where so many duals are free that a step takes longer than that, epochs are better
         const auto since = static_cast<Size>(progress().visits - visits_at_face_);
-        schedule_.count_visits(static_cast<std::int64_t>(face_.step(since, poll)));
+        const Size took = face_.step(since, poll);
+        if (took > 0) extrapolation_.forget();  // its epochs are those of another face
+        schedule_.count_visits(static_cast<std::int64_t>(took));
         visits_at_face_ = progress().visits;
     }
 
@@ -286,6 +311,7 @@ private:
         schedule_.rest(i, place.domain.settled(row));
         if (place.seen.violation > 0.0) {
             state_.dual += place.gain;
+            if (place.n_moved > 0) extrapolation_.note(i);
             if (average_ && place.n_moved > 0) lag_behind(i, place);
             if (exchange) {
                 place.n_moved = state_.weights.close(place.moved.data(), place.steps.data(), place.n_moved);
@@ -432,6 +458,8 @@ private:
     const Domain domain_;
     LoopSettings settings_;
     Faces face_;
+    Extrapolation extrapolation_;
+    bool is_extrapolated_ = false;  // since the class vectors were last summed up
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns

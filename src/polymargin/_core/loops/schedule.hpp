@@ -22,6 +22,7 @@ struct LoopSettings {
     int longest_wait = 31;     // epochs
     double face_from = 1e-3;   // relative gap from which face steps are tried
     int face_every = 20;       // epochs
+    double extrapolate_from = 0.1;  // relative gap from which epochs are extrapolated
     double direct_from = 0.3;  // relative gap from which face steps in few unknowns are
     std::uint64_t seed = 0;
     int together = 1;          // rows that are visited at the same time: a property of the problem, whatever the threads

@@ -79,6 +79,7 @@ Size DualState::signed_steps(Size i, Index* classes, const double* a, Size count
 void DualState::set_base(const double* W0, double the_constant) {
     weights.set_base(W0);
     constant = the_constant;
+    shifted = true;
     refresh_dual();
 }
 
@@ -218,6 +219,21 @@ ScaledDuals DualState::scaled(const double* factors, const Poll& poll) const {
 void DualState::refresh_dual() {
     dual = constant + dual_sum() - 0.5 * weights.proximal_norm();
     for (Size k = 0; k < n_classes(); ++k) dual -= weights.centre()[k] * weights.sums()[k];
+}
+
+void DualState::sum_up_again(const Poll& poll) {
+    Weights machine(rows, intercept, metric);
+    std::vector<double> steps(n_classes() + 1);
+    std::vector<Index> classes;
+    for (Size i = 0; i < n_rows(); ++i) {
+        if ((i & 63) == 0) poll();
+        const RowDuals row = row_duals(i, classes);
+        if (row.sum() == 0.0) continue;
+        machine.add(i, classes.data(), steps.data(), signed_steps(i, classes.data(), row.a, row.count, steps.data()));
+    }
+    weights.multiply(0.0);
+    weights.add(1.0, machine);
+    refresh_dual();
 }
 
 void DualState::move_centre(const double* to) {

@@ -35,6 +35,7 @@ struct LossRules {
     double own_weight = 1.0, rival_weight = 1.0;  // of absolute margins
     Squares squares = Squares::none;
     std::function<double(const RowDuals&)> room, square;
+    std::function<void(const RowDuals&, bool closed, double held, double* a, double* scratch)> project;  // if it has faces
     std::vector<double> targets;  // delta (c, c) by own class; empty: 1
 };
 
@@ -49,6 +50,7 @@ struct DualState {
     DualRows duals;
     std::vector<double> q;    // curvature of a row's sub-problem: |x_i|^2, with an intercept |x_i - m|^2 + 1/rho
     std::vector<CoupledCurvature> coupled_q;  // with a coupling of the classes; q is the larger one of the two
+    bool shifted = false;     // the class vectors are more than sums of rows
     double constant = 0.0;    // part of the dual objective that does not depend on the duals
     double dual = 0.0;        // dual objective (of the proximal problem, with an intercept), updated step by step
 
@@ -113,6 +115,7 @@ struct DualState {
 
     // constant + sum_i sum_l a_il delta_l - 1/2 |W|^2 - centre . s - |s|^2 / (2 rho)
     void refresh_dual();
+    void sum_up_again(const Poll& poll);  // the class vectors, of the duals; no intercept, no base
     void move_centre(const double* to);
 
 private:

@@ -196,7 +196,7 @@ double Weights::squared_norm() const {
         return sum;
     }
     const double* w = read();
-    for (Size k = 0; k < V_.size(); ++k) sum += w[k] * w[k];
+    sum = inner_of_packs(w, w, V_.size());
     const double raw = sum;
     for (Size k = 0; k < sums_.size(); ++k) sum += sums_[k] * (intercept_.mean_norm * sums_[k] - 2.0 * means_[k]);
     if (!intercept_.on || sum > cancelled * raw) return sum;

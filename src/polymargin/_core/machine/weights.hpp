@@ -217,6 +217,8 @@ public:
         }
     }
 
+    double* vectors() { return V_.data(); }  // v_k, as the rows lay them
+    const double* vectors() const { return V_.data(); }
     std::vector<double>& centre() { return centre_; }
     const std::vector<double>& centre() const { return centre_; }
     const std::vector<double>& sums() const { return sums_; }

@@ -70,10 +70,7 @@ public:
     Size weight_position(Size feature, Size cls) const { return cls * stride_ + feature; }
 
     double squared_norm(Size i) const {
-        const T* x = row(i);
-        double sum = 0.0;
-        for (Size j = 0; j < d_; ++j) sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
-        return sum;
+        return dot_rows(i, i);
     }
 
     double dot_dense(Size i, const double* vector) const {

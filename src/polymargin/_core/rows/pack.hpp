@@ -3,6 +3,7 @@
 // the same bits every time, and no flag is needed that lets the compiler reassociate at will.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 
 namespace polymargin {
@@ -50,5 +51,17 @@ inline Pack spread(double value) {
 }
 
 inline double sum(const Pack& pack) { return (pack[0] + pack[2]) + (pack[1] + pack[3]); }
+
+// <a, b> of whole packs
+inline double inner_of_packs(const double* a, const double* b, std::size_t size) {
+    Pack even = spread(0.0), odd = even;
+    std::size_t k = 0;
+    for (; k + 8 <= size; k += 8) {
+        even += load(a + k) * load(b + k);
+        odd += load(a + k + 4) * load(b + k + 4);
+    }
+    for (; k < size; k += 4) even += load(a + k) * load(b + k);
+    return sum(even + odd);
+}
 
 }  // namespace polymargin

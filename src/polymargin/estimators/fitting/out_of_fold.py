@@ -21,7 +21,7 @@ from polymargin.estimators.fitting.returned import solve_near_zero
 from polymargin.estimators.parts.probabilities import AVERAGED, CALIBRATION
 from polymargin.problems.certificate import Ledger
 from polymargin.selection.folds import NEVER, Folds
-from polymargin.solvers import Solution
+from polymargin.solvers import Solution, Start
 
 if TYPE_CHECKING:
     from polymargin.estimators.base import MarginClassifier
@@ -92,6 +92,8 @@ class FoldFits:
         start, part = None, self._part(~left_out)
         if self.leftover is not None:
             start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
+        if isinstance(start, Start) and not (self._is_moved or self._is_tiny):
+            start = start._replace(spread=self.solution.spread)  # it only scales: a part may have that of all rows
         try:
             return self._scores_from(start, part, left_out)
         except ArithmeticError:  # duals of some rows do not balance: far from zero, centred sums of them are rounding alone
@@ -109,11 +111,16 @@ class FoldFits:
         if self.kernel is not None:
             by_kernel = self._by_kernel_dual if self.machine._has_kernel_dual else self._on_active_rows
             return by_kernel(part, ledger, rows, settings)
-        free = self.machine._free_offsets
+        free = self.machine._free_offsets and (self._is_moved or self._is_tiny)  # a part lies where the whole does
         found = solve_near_zero(self.machine._solve, part, ledger, free, **settings)
         if self.averages:
             self._add(found.machine.W, found.machine.b)
         return found.machine.scores(rows), found.certificate.status == "interrupted"
+
+    @property
+    def _is_moved(self) -> bool:
+        """Whether columns of the whole were so far from zero that the solver moved them there."""
+        return self.solution.inner_b is not None
 
     @property
     def _gap(self) -> float:

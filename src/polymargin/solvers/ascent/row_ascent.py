@@ -282,8 +282,10 @@ def dual_ascent(
         start = start._replace(duals=best_of_two_multiples(problem, start.duals))
     # scales that move are at their fixed point together with the offsets: there a looser tie costs epochs
     centre = centre_and_coupling if problem.penalty.class_scales is None else centre_and_spread
-    spread = centre(problem.X) if problem.fit_intercept else None
-    return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)
+    spread = None if start is None else start.spread
+    if spread is None and problem.fit_intercept:
+        spread = centre(problem.X)
+    return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)._replace(spread=spread)
 
 
 def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
