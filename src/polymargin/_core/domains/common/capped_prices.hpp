@@ -61,6 +61,7 @@ public:
 
 protected:
     static constexpr double rounding = 1e-12;
+    static constexpr Size short_list = 8;
 
     struct Top {
         double mean, last;  // the loss: sum of the k largest margins over k, cut at 0; and the smallest of them
@@ -77,14 +78,29 @@ protected:
         return {std::max(0.0, found.mean), found.last};
     }
 
-    // Of any values, which are reordered.
+    // Of any values, which are reordered, unless k is small: then the largest so far are a list, and most others do not enter it.
     Top largest_of(double* values, Size count) const {
         if (count == 0) return {0.0, 0.0};
         const Size k = std::min(static_cast<Size>(k_), count);
+        if (k <= short_list) return largest_in_order(values, count, k);
         std::nth_element(values, values + (k - 1), values + count, std::greater<double>());
         double sum = 0.0;
         for (Size j = 0; j < k; ++j) sum += values[j];
         return {sum / k_, values[k - 1]};
+    }
+
+    Top largest_in_order(const double* values, Size count, Size k) const {
+        double best[short_list];
+        for (Size u = 0; u < k; ++u) best[u] = -infinity;
+        for (Size j = 0; j < count; ++j) {
+            if (!(values[j] > best[k - 1])) continue;
+            Size u = k - 1;
+            for (; u > 0 && best[u - 1] < values[j]; --u) best[u] = best[u - 1];
+            best[u] = values[j];
+        }
+        double sum = 0.0;
+        for (Size u = 0; u < k; ++u) sum += best[u];
+        return {sum / k_, best[k - 1]};
     }
 
     struct Price {
