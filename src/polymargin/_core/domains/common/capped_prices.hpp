@@ -89,14 +89,17 @@ protected:
         return {sum / k_, values[k - 1]};
     }
 
+    // Without a branch: which values enter is as good as random.
     Top largest_in_order(const double* values, Size count, Size k) const {
         double best[short_list];
         for (Size u = 0; u < k; ++u) best[u] = -infinity;
         for (Size j = 0; j < count; ++j) {
-            if (!(values[j] > best[k - 1])) continue;
-            Size u = k - 1;
-            for (; u > 0 && best[u - 1] < values[j]; --u) best[u] = best[u - 1];
-            best[u] = values[j];
+            double falls = values[j];
+            for (Size u = 0; u < k; ++u) {
+                const double stays = std::max(best[u], falls);
+                falls = std::min(best[u], falls);
+                best[u] = stays;
+            }
         }
         double sum = 0.0;
         for (Size u = 0; u < k; ++u) sum += best[u];
@@ -127,11 +130,11 @@ protected:
             double free_sum = 0.0;
             for (Size k = 0; k < count; ++k) {
                 const double value = z[k] - nu;
-                const bool capped = value >= cap, free = !capped && value > 0.0;
-                at.capped += capped ? 1.0 : 0.0;
-                at.capped_sum += capped ? z[k] : 0.0;
-                at.free += free ? 1.0 : 0.0;
-                free_sum += free ? z[k] : 0.0;
+                const double capped = value >= cap ? 1.0 : 0.0, free = (value < cap) & (value > 0.0) ? 1.0 : 0.0;
+                at.capped += capped;
+                at.capped_sum += capped * z[k];
+                at.free += free;
+                free_sum += free * z[k];
             }
             const double taken = at.capped * cap + free_sum - at.free * nu, excess = taken - (fixed + share * nu);
             if (std::fabs(excess) <= 1e-15 * taken && at.free == 0.0) break;

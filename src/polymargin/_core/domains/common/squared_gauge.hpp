@@ -54,23 +54,17 @@ public:
         const double cost = row.cost, before = row.sum(), now = std::sqrt(square(row.at(row.a)));
         std::fill_n(row.next, row.count, 0.0);
         if (row.count < fewest_of_cone()) return;
-        const double highest = loss_without_duals(row, metric.q, before);
-        if (!(highest > 0.0)) return;
-        const double most = 2.0 * cost * highest;  // the gauge, if nothing but the loss bends
-        if (!(metric.q > 0.0)) {
-            row.cost = most;
-            domain_.solve(row, metric);
-            row.cost = cost;
-            return;
-        }
+        if (!(metric.q > 0.0)) return solve_without_features(row);
         double* z = row.scratch;
         for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + (row.a[k] + before);
+        const double most = 2.0 * cost * metric.q * RowList::highest_of(z, row.count);  // no gauge is larger
+        if (!(most > 0.0) || (k_ > 2.0 && !any_loss(z, row.count))) return;
         const double steepest = metric.q * (1.0 + 1.0 / k_) + 0.5 / cost;
-        double low = 0.0, high = most, gauge = now > low && now < high ? now : std::min(0.5 * high, highest / steepest);
+        double low = 0.0, high = most, gauge = now > low && now < high ? now : 0.5 * most / cost / steepest;
         Level at = at_gauge(z, row.count, gauge, before);
         for (int step = 0; step < 100; ++step) {
             const double slope = metric.q * at.gain - 0.5 * gauge / cost;
-            if (std::fabs(slope) <= 1e-14 * highest) break;
+            if (std::fabs(slope) <= 1e-14 * most / cost) break;
             (slope > 0.0 ? low : high) = gauge;
             // where no bound holds, the gauge that the duals need
             double next = at.bound ? gauge + slope / (metric.q * at.bend + 0.5 / cost) : at.needed;
@@ -113,12 +107,24 @@ private:
         return {at.nu, total, gain, bend, bound, needed};
     }
 
-    double loss_without_duals(RowView& row, double q, double before) const {
-        for (Size k = 0; k < row.count; ++k) row.scratch[k] = row.g[k] - row.g_target + q * (row.a[k] + before);
-        return loss_of_margins(row.scratch, row.count);
+    // Without duals, of margins that stay as they are: where the own class is one of the largest, a positive one may not be enough.
+    bool any_loss(const double* z, Size count) const {
+        margins_.assign(z, z + count);
+        margins_.resize(count + 1);
+        return loss_of_margins(margins_.data(), count) > 0.0;
+    }
+
+    // A row of zeros moves no weight: its loss is what it is.
+    void solve_without_features(RowView& row) const {
+        const double cost = row.cost;
+        for (Size k = 0; k < row.count; ++k) row.scratch[k] = row.g[k] - row.g_target;
+        row.cost = 2.0 * cost * loss_of_margins(row.scratch, row.count);
+        if (row.cost > 0.0) domain_.solve(row, Identity{0.0});
+        row.cost = cost;
     }
 
     Domain domain_;
+    mutable std::vector<double> margins_;
 };
 
 }  // namespace polymargin
