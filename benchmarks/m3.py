@@ -143,7 +143,9 @@ def measure(name: str, case: Case, args: argparse.Namespace) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         seeds, repeats = (1, 1) if args.quick else (SEEDS, REPEATS)
         machines = {
-            (target, seed): M3SVC(C=C, p=case.p, scale="power", tol=target, max_iter=args.max_iter, random_state=seed)
+            (target, seed): M3SVC(
+                C=C, p=case.p, scale="power", epsilon=EPSILON, tol=target, max_iter=args.max_iter, random_state=seed
+            )
             for target in TARGETS
             for seed in range(seeds)
         }

@@ -59,7 +59,7 @@ def no_offset_penalty(b: Array) -> float:
     return 0.0
 
 
-M3_EPSILON = 1e-6
+M3_EPSILON = 1e-7
 
 
 def pairwise_fourth_powers(W: Array) -> float:

@@ -47,7 +47,7 @@ LOSS_KINDS = {key: Kind(cls, _LOSS_PARAMETERS.get(key, {})) for key, cls in _MAR
 PENALTY_KINDS = {
     "l2": Kind(SquaredNorm, {}),
     "lp": Kind(BlockNorm, {"p": 1.5}),
-    "pairwise": Kind(PairwiseDistances, {"p": 4.0, "scale": "norm", "epsilon": 1e-6}),
+    "pairwise": Kind(PairwiseDistances, {"p": 4.0, "scale": "norm", "epsilon": 1e-7}),
     "coupled": Kind(CoupledNorm, {"alpha": 0.5}),
     "elastic_net": Kind(ElasticNet, {"l1": 0.1}),
     "group": Kind(GroupNorm, {"l1": 0.1}),
@@ -69,7 +69,7 @@ CHECKS: dict[str, Check] = {
     "k": lambda name, value: validation.whole(name, value, 1, "classes that count in a row, for example 2 or 5"),
     "own_share": _fraction,
     "scale": lambda name, value: validation.one_of(name, value, tuple(SCALES)),
-    "epsilon": lambda name, value: validation.positive(name, value, "it picks one solution, for example 1e-6"),
+    "epsilon": lambda name, value: validation.positive(name, value, "it picks one solution, for example 1e-7"),
     "alpha": _coupling,
     "omega": lambda name, value: validation.not_negative(name, value, "weight of the angles, try 0.1, 1 or 10"),
     "l1": lambda name, value: validation.not_negative(name, value, "weight of the norm that makes zeros, try 0.1"),

@@ -44,7 +44,7 @@ class PairwiseMarginRegularizer(Regularizer):
     ----------
     p : float, default=4
         At least 1. ``math.inf`` stands for the largest squared distance in place of the mean or sum.
-    epsilon : float, default=1e-6
+    epsilon : float, default=1e-7
         Weight of the ridge that picks one of all equally good solutions.
     norm : {"l2", "l1"}, default="l2"
         Norm of the differences; "l1" makes class vectors that differ in few features. For finite p.
@@ -64,7 +64,7 @@ class PairwiseMarginRegularizer(Regularizer):
     8.0000
     """
 
-    def __init__(self, p: float = 4.0, *, epsilon: float = 1e-6, norm: str = "l2", scale: str = "norm") -> None:
+    def __init__(self, p: float = 4.0, *, epsilon: float = 1e-7, norm: str = "l2", scale: str = "norm") -> None:
         super().__init__()
         self.p = _tools.number("p", p, low=1.0)
         self.epsilon = _tools.number("epsilon", epsilon, low=0.0, open_high=True)

@@ -62,7 +62,7 @@ class ISM3Loss(ScoreLoss):
         loss: str = "softmax",
         lam: float = 1e-3,
         p: float = 4.0,
-        epsilon: float = 1e-6,
+        epsilon: float = 1e-7,
         norm: str = "l2",
         label_smoothing: float = 0.0,
         weight: Tensor | None = None,

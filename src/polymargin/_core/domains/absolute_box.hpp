@@ -64,7 +64,7 @@ public:
     void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const Coupled& metric) const {
         if (!(metric.apart > 0.0)) return solve_without_features(row);
-        solve_coupled(row, metric, [](Size) { return 0.0; }, [&](Size k) { return cap(row, k); });
+        solve_coupled(row, metric, {0.0, own_ * row.cost}, {0.0, rival_ * row.cost});
     }
 
 private:

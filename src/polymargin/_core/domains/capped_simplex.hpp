@@ -10,8 +10,9 @@ namespace polymargin {
 class CappedSimplex : public LargestMargins {
 public:
     static constexpr bool has_faces = true;
+    static constexpr bool own_counts = false;
 
-    CappedSimplex(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes, false) {}
+    CappedSimplex(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes, own_counts) {}
 
     double room(const RowDuals& duals) const {
         return std::min(1.0, duals.cost / std::max(duals.sum(), k_ * duals.largest()));

@@ -22,8 +22,9 @@ namespace polymargin {
 class TopK : public LargestMargins {
 public:
     static constexpr bool has_faces = false;
+    static constexpr bool own_counts = true;
 
-    TopK(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes, true) {}
+    TopK(const std::vector<double>& parameters, Size n_classes) : LargestMargins(parameters, n_classes, own_counts) {}
 
     // Duals outside of the cone have no multiple inside.
     double room(const RowDuals& duals) const {

@@ -65,7 +65,7 @@ class M3SVC(CostSensitiveClassifier):
         "norm" is R_p above, half the square of a norm but for a factor: C means the same for every p and number of classes.
         "power" is the paper's ``sum_{k<l} |w_k - w_l|^p`` (p = inf: ``max_{k<l} |w_k - w_l|^2``), whose lambda is 1 / C. One
         is a growing function of the other, so both have the same machines, at another C.
-    epsilon : float, default=1e-6
+    epsilon : float, default=1e-7
         Weight of the ridge that picks one solution. Must be positive.
     [label_cost]
         For loss="hinge", norm="l2" and a finite p of at least 2.
@@ -122,7 +122,7 @@ class M3SVC(CostSensitiveClassifier):
         loss: str | ScoreLoss = "hinge",
         norm: str = "l2",
         scale: str = "norm",
-        epsilon: float = 1e-6,
+        epsilon: float = 1e-7,
         **common: Unpack[CommonWithCosts],
     ):
         super().__init__(C, **common)
@@ -166,7 +166,7 @@ class M3SVC(CostSensitiveClassifier):
             )
         if self.norm == "l1" and np.isinf(self.p):
             raise ValueError("norm='l1' is not valid with p=inf: use a finite p or norm='l2'.")
-        validation.positive("epsilon", self.epsilon, "it picks one solution, for example 1e-6")
+        validation.positive("epsilon", self.epsilon, "it picks one solution, for example 1e-7")
 
     def _check_costs(self) -> None:
         if self.loss != "hinge" or self.norm != "l2" or not 2.0 <= self.p < np.inf:

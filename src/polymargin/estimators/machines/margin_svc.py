@@ -63,7 +63,7 @@ class MarginSVC(ApartClassifier):
     scale : "norm" or "power", default=None
         Of "pairwise", as in `M3SVC`: the norm of the distances, or the sum of their powers; None is "norm".
     epsilon : float, default=None
-        Of "pairwise": the ridge that picks one solution; None is 1e-6.
+        Of "pairwise": the ridge that picks one solution; None is 1e-7.
     alpha : float, default=None
         Of "coupled"; None is 0.5.
     l1 : float, default=None

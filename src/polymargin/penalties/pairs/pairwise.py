@@ -129,7 +129,7 @@ class PowersOfDistances(Penalty):
 
     centres = has_model = True
 
-    def __init__(self, p: float = 4.0, epsilon: float = 1e-6, scale: str = "norm"):
+    def __init__(self, p: float = 4.0, epsilon: float = 1e-7, scale: str = "norm"):
         self.p = float(p)
         self.epsilon = float(epsilon)
         self.scale = scale

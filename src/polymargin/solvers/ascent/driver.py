@@ -24,6 +24,7 @@ from polymargin.solvers.types import Machine
 Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
+_QUICK, _QUICKEST = 0.75, 0.25  # part of an estimate that is left after an epoch; quicker ones do not last
 
 Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop, native.RankingLoop)
 
@@ -36,6 +37,7 @@ class Rhythm(NamedTuple):
     inner: float = 0.3  # relative gap that ends a slice early, in tolerances
     loosely: bool = False  # or in units of what the moves still cost, if that is more
     restores: Literal["slice", "look"] = "slice"  # before or after which rows look at all classes again
+    foresees: bool = False  # whether a slice ends where the pace of the last one says that the tolerance is reached
 
 
 class Proof:
@@ -90,7 +92,7 @@ class Driver(Generic[Loop]):
 
     def start_anew(self) -> None:
         """The loop's problem is another one: no moves before its first slice, nothing is remembered of them."""
-        self.slices, self._earliest, self._latest = 0, 0, self.rhythm.grace
+        self.slices, self._earliest, self._latest, self._pace = 0, 0, self.rhythm.grace, 1.0
         self._moves, self._is_fresh, self._looked = FixedPoint(self._moves.moves), True, False
 
     @property
@@ -138,6 +140,7 @@ class Driver(Generic[Loop]):
 
     def advance(self, tol: float, most: int = UNLIMITED) -> None:
         """Moves, if it is not the first slice, and a slice of epochs."""
+        epochs, before, visits = self._epochs_ahead(tol), float(self.loop.estimate), int(self.loop.visits)
         inner = self.rhythm.inner * tol
         if self.rhythm.loosely and not self._is_fresh and self._size > 0.0:  # neither part is driven far below the other
             inner = max(inner, self.rhythm.inner * self._price() / self._size)
@@ -145,15 +148,35 @@ class Driver(Generic[Loop]):
             self._moves.go(tol)
         if self._looked or self.rhythm.restores == "slice":
             self.loop.restore()
-        self.loop.ascend(min(self.rhythm.epochs * self.n_rows, self.left, most), inner)
+        self.loop.ascend(min(epochs * self.n_rows, self.left, most), inner)
+        self._note_pace(before, (int(self.loop.visits) - visits) / self.n_rows)
         self.slices += 1
         self._is_fresh = self._looked = False
         for move in self._moves.moves:
             move.see()
 
+    def _note_pace(self, before: float, epochs: float) -> None:
+        """What is left of the estimate after an epoch; 1 where it is slow, and slices of the usual length lose little."""
+        now = float(self.loop.estimate)
+        self._pace = 1.0
+        if self.rhythm.foresees and 0.0 < now < before < np.inf and epochs > 0.0:
+            pace = (now / before) ** (1.0 / epochs)
+            self._pace = max(pace, _QUICKEST) if pace < _QUICK else 1.0
+
+    def _epochs_ahead(self, tol: float) -> int:
+        """Of the next slice: no more than the tolerance needs."""
+        estimate, goal = float(self.loop.estimate), tol * self._size
+        if self._is_fresh or not self._pace < 1.0 or not estimate > goal > 0.0:
+            return self.rhythm.epochs
+        needed = np.log(goal / estimate) / np.log(self._pace) - 0.5
+        return int(np.clip(np.ceil(needed), 1, self.rhythm.epochs))
+
     def promises(self, tol: float) -> bool:
-        """Whether the estimate of the gap is so small that a look at the true one should end the climb."""
-        estimate, goal = self.loop.estimate, tol * self._size
+        """Whether the estimate of the gap is so small that a look at the true one should end the climb.
+
+        Rows were seen half an epoch ago, on average, and what they have gained since is no longer part of the gap.
+        """
+        estimate, goal = self.loop.estimate * (self._pace**0.5 if self.rhythm.foresees else 1.0), tol * self._size
         return bool(estimate <= goal and estimate + self._price() <= goal)
 
     @property

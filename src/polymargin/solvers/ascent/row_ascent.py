@@ -63,6 +63,7 @@ Array = NDArray[np.float64]
 _TIGHT = 1e-7  # tolerance below which the loop's own sums and those of the arrays may differ by a part of it
 Watch = Callable[[int, Callable[[], SparseDuals]], bool]
 
+_MULTIPLES = 0.3, 0.1, 0.03, 0.01, 1e-3, 0.0  # of a machine that is worse than none
 _MOSTLY_ZERO = 0.25  # of the entries of W may be other than 0, for a CSR matrix to be much smaller
 _CHEAP = 1.0  # products an entry of W, to make it from the duals
 
@@ -71,7 +72,7 @@ class RowsProof(Proof):
     """With ``R = 1/2 |W|^2``. With a free intercept the duals are repaired first."""
 
     plain: ClassVar = Rhythm(epochs=100, inner=1.0, restores="look")
-    with_intercept: ClassVar = Rhythm(epochs=4, grace=12, restores="look")
+    with_intercept: ClassVar = Rhythm(epochs=4, grace=12, restores="look", foresees=True)
 
     def __init__(self, problem: Problem, loop: native.RowLoop, n_threads: int):
         self.problem: Problem = problem
@@ -87,6 +88,8 @@ class RowsProof(Proof):
         coupling = problem.penalty.coupling(problem.n_classes)
         self._is_coupled = coupling is not None
         self.scale = 1.0 if coupling is None else coupling.scale
+        self._trivial = problem.trivial_value()  # F of no class vectors
+        self._multiple = 1.0  # of the loop's machine, that was looked at last
         self._stretch = 1.0 if coupling is None else max(coupling.scale, coupling.common)  # of the squares of Z, at most
 
     def penalty(self) -> float:
@@ -132,6 +135,7 @@ class RowsProof(Proof):
 
     def values(self, tol: float) -> tuple[float, float]:
         """Of the average of the last epoch, or of what would be returned, if there is one; of its end, if they fail."""
+        self._multiple = 1.0
         primal = float(self.loop.averaged_value(self._n_threads))
         self._is_averaged = bool(np.isfinite(primal))
         self._sums = None if self._is_averaged else self._sums_of_rows()
@@ -145,9 +149,29 @@ class RowsProof(Proof):
         at_end = not self._is_averaged and self._sums is None
         if not at_end and primal - dual > tol * primal and (value := self.primal()) < primal:
             primal, self._is_averaged, self._sums = value, False, None
+        if self._trivial < primal and self._trivial - dual <= tol * self._trivial < primal - dual:
+            primal = self._shortened(primal, dual, tol)
         if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
             primal = max(primal, self.problem.primal(*self.iterate()))
         return primal, dual
+
+    def _shortened(self, primal: float, dual: float, tol: float) -> float:
+        """The value of a multiple of the iterate, where that is worse than no class vectors and those prove the tolerance.
+
+        The longest that proves it too: so it still tells the classes apart.
+        """
+        self._is_averaged, self._sums = False, None
+        W, b = self.iterate()
+        for multiple in _MULTIPLES:
+            value = self.problem.primal(multiple * W, multiple * b) if multiple else self._trivial
+            if value - dual <= tol * value:
+                self._multiple = multiple
+                return value
+        return primal
+
+    def wants_look(self, tol: float) -> bool:
+        """Whether the loop's duals may prove that class vectors are not worth their price."""
+        return bool(self._trivial - self.loop.dual <= tol * self._trivial)
 
     def _bound(self, primal: float, tol: float) -> float:
         if not self.problem.fit_intercept:
@@ -178,13 +202,13 @@ class RowsProof(Proof):
     def trust(self, ledger: Ledger, epochs: int, primal: float) -> bool:
         if not self.problem.fit_intercept:  # nothing is repaired: a look is one pass over the rows
             return False
-        self._is_averaged, self._sums = False, None
+        self._is_averaged, self._sums, self._multiple = False, None, 1.0
         ledger.add(primal, primal, epochs)
         self.best = Machine(*self.iterate(), primal)
         return True
 
     def at_hand(self) -> Machine:
-        self._is_averaged, self._sums = False, None  # the loop may have gone on
+        self._is_averaged, self._sums, self._multiple = False, None, 1.0  # the loop may have gone on
         return super().at_hand()
 
     def iterate(self) -> tuple[Any, Array]:
@@ -197,6 +221,7 @@ class RowsProof(Proof):
             W -= W.mean(axis=1, keepdims=True)
         if self.origin is not None:
             b = b - self.origin @ W
+        W, b = (W, b) if self._multiple == 1.0 else (self._multiple * W, self._multiple * b)
         return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
     def _sums_of_rows(self) -> Any:
@@ -342,7 +367,8 @@ def climb_rows(
     def enough() -> bool:
         return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
 
-    driver.climb(ledger, proof, enough)
+    wants_look = (lambda: proof.wants_look(ledger.tol)) if intercept is not None else lambda: False
+    driver.climb(ledger, proof, enough, wants_look)
     end, machine = ledger.close(min(max_iter, driver.n_iter)), proof.best_machine
     if sparse.issparse(machine.W) and not ledger.done:  # other methods go on from it
         machine = machine._replace(W=machine.W.toarray())

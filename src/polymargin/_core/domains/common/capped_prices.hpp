@@ -61,6 +61,7 @@ public:
 
 protected:
     static constexpr double rounding = 1e-12;
+    static constexpr Size short_list = 8;
 
     struct Top {
         double mean, last;  // the loss: sum of the k largest margins over k, cut at 0; and the smallest of them
@@ -77,14 +78,32 @@ protected:
         return {std::max(0.0, found.mean), found.last};
     }
 
-    // Of any values, which are reordered.
+    // Of any values, which are reordered, unless k is small: then the largest so far are a list, and most others do not enter it.
     Top largest_of(double* values, Size count) const {
         if (count == 0) return {0.0, 0.0};
         const Size k = std::min(static_cast<Size>(k_), count);
+        if (k <= short_list) return largest_in_order(values, count, k);
         std::nth_element(values, values + (k - 1), values + count, std::greater<double>());
         double sum = 0.0;
         for (Size j = 0; j < k; ++j) sum += values[j];
         return {sum / k_, values[k - 1]};
+    }
+
+    // Without a branch: which values enter is as good as random.
+    Top largest_in_order(const double* values, Size count, Size k) const {
+        double best[short_list];
+        for (Size u = 0; u < k; ++u) best[u] = -infinity;
+        for (Size j = 0; j < count; ++j) {
+            double falls = values[j];
+            for (Size u = 0; u < k; ++u) {
+                const double stays = std::max(best[u], falls);
+                falls = std::min(best[u], falls);
+                best[u] = stays;
+            }
+        }
+        double sum = 0.0;
+        for (Size u = 0; u < k; ++u) sum += best[u];
+        return {sum / k_, best[k - 1]};
     }
 
     struct Price {
@@ -111,11 +130,11 @@ protected:
             double free_sum = 0.0;
             for (Size k = 0; k < count; ++k) {
                 const double value = z[k] - nu;
-                const bool capped = value >= cap, free = !capped && value > 0.0;
-                at.capped += capped ? 1.0 : 0.0;
-                at.capped_sum += capped ? z[k] : 0.0;
-                at.free += free ? 1.0 : 0.0;
-                free_sum += free ? z[k] : 0.0;
+                const double capped = value >= cap ? 1.0 : 0.0, free = (value < cap) & (value > 0.0) ? 1.0 : 0.0;
+                at.capped += capped;
+                at.capped_sum += capped * z[k];
+                at.free += free;
+                free_sum += free * z[k];
             }
             const double taken = at.capped * cap + free_sum - at.free * nu, excess = taken - (fixed + share * nu);
             if (std::fabs(excess) <= 1e-15 * taken && at.free == 0.0) break;

@@ -12,24 +12,44 @@
 
 namespace polymargin {
 
-// `curvature(k)` of the loss itself is added to that of the metric; `cap(k)` may be infinite.
-template <class Curvature, class Cap>
-void solve_coupled(RowView& row, const Coupled& metric, Curvature curvature, Cap cap) {
+// What the loss adds to the metric's curvature of a margin, and its upper bound, which may be infinite.
+struct Separate {
+    double curvature, cap;
+};
+
+// Rivals are all alike, and the own class is seen to by itself: rounds have no branches.
+inline void solve_coupled(RowView& row, const Coupled& metric, const Separate& own, const Separate& rival) {
     const double shared = (metric.together - metric.apart) / metric.c;
-    for (Size k = 0; k < row.count; ++k) row.scratch[k] = row.g[k] + metric.apart * row.a[k];
+    const double inverse = 1.0 / (metric.apart + rival.curvature), own_inverse = 1.0 / (metric.apart + own.curvature);
+    const Size count = row.count, at = static_cast<Size>(std::find(row.classes, row.classes + count, row.y) - row.classes);
+    const bool has_own = at < count;
+    double before = 0.0;
+    for (Size k = 0; k < count; ++k) {
+        row.scratch[k] = inverse * (row.g[k] + metric.apart * row.a[k]);
+        before += row.a[k];
+    }
+    const double own_before = has_own ? row.a[at] : 0.0;
+    const double own_start = has_own ? own_inverse * (row.g[at] + metric.apart * own_before) : 0.0;
+    if (has_own) row.scratch[at] = -infinity;  // no rival
     double D = 0.0, low = -infinity, high = infinity;
     for (int round = 0; round < 100; ++round) {  // Newton steps that stop on the right piece
-        double steps = 0.0, size = 0.0, slope = 1.0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double sign = row.classes[k] == row.y ? 1.0 : -1.0, h = metric.apart + curvature(k);
-            const double value = (row.scratch[k] - sign * shared * D) / h, most = cap(k);
-            row.next[k] = std::min(std::max(value, 0.0), most);
-            if (value > 0.0 && value < most) slope += shared / h;
-            steps += sign * (row.next[k] - row.a[k]);
-            size += row.next[k] + row.a[k];
+        const double push = inverse * shared * D;
+        double after = 0.0;
+        int free = 0;
+        for (Size k = 0; k < count; ++k) {
+            const double value = row.scratch[k] + push, cut = std::min(std::max(value, 0.0), rival.cap);
+            row.next[k] = cut;
+            after += cut;
+            free += (value > 0.0) & (value < rival.cap);
         }
-        const double excess = D - steps;  // it does not fall with D
-        if (std::fabs(excess) <= 1e-15 * size) return;
+        double slope = 1.0 + shared * inverse * free, own_after = 0.0;
+        if (has_own) {
+            const double value = own_start - own_inverse * shared * D;
+            row.next[at] = own_after = std::min(std::max(value, 0.0), own.cap);
+            if (value > 0.0 && value < own.cap) slope += shared * own_inverse;
+        }
+        const double excess = D - ((own_after - own_before) - (after - (before - own_before)));  // it does not fall with D
+        if (std::fabs(excess) <= 1e-15 * (before + after + own_after)) return;
         (excess > 0.0 ? high : low) = D;
         double next = D - excess / std::max(slope, 1e-3);  // nearly flat pieces end somewhere
         if (!(next > low && next < high)) next = 0.5 * (low + high);

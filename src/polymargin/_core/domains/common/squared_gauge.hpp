@@ -1,8 +1,13 @@
 // The square of a loss that is a maximum over a domain A: its dual has the term -G(a)^2 / (4 u), G the gauge of A, the least G
 // with a in G A.
 //
-// For a given G the row's best duals are those of the loss itself at a cost of G. What they gain has the slope loss(G), the loss at
-// the slopes they leave, so that the best G solves loss(G) = G / (2u): a decreasing piecewise linear equation.
+// For a given G the row's best duals are those of the loss itself at a cost of G. In units of q, with z_l = o_l / q of the scores o
+// without the row's own contribution, less z_y, they are a_l = clip(z_l - nu, 0, G / k), and their sum A is nu, or at a bound s G of
+// the domain (s = 1, or (k - 1) / k on the edge of the cone of the alpha form). What they gain has the slope
+//
+//   q (sum_capped (z_l - G/k - nu) / k  [+ s (nu - A) at a bound]),
+//
+// which falls with G on straight pieces. The best G has the slope G / (2u): Newton steps, kept inside a bracket, end on its piece.
 #pragma once
 
 #include "metrics/identity.hpp"
@@ -17,7 +22,7 @@ public:
     static constexpr bool has_faces = false;
 
     SquaredGauge(const std::vector<double>& parameters, Size n_classes)
-        : LargestMargins(parameters, n_classes, false), domain_(parameters, n_classes) {}
+        : LargestMargins(parameters, n_classes, Domain::own_counts), domain_(parameters, n_classes) {}
 
     double loss(const double* scores, Size n_classes, Size y) const {
         const double largest = domain_.loss(scores, n_classes, y);
@@ -46,41 +51,76 @@ public:
     }
 
     void solve(RowView& row, const Identity& metric) const {
-        const double cost = row.cost, before = row.sum();
-        const double highest = loss_after(row, metric.q, before, nullptr);  // without duals
+        const double cost = row.cost, before = row.sum(), now = std::sqrt(square(row.at(row.a)));
         std::fill_n(row.next, row.count, 0.0);
-        if (!(highest > 0.0)) return;
-        // from the gauge of the duals as they are, with the largest bend there can be; then secants through the last two levels,
-        // which end on a straight piece
-        double low = 0.0, high = 2.0 * cost * highest, bend = metric.q * (1.0 + 1.0 / k_) + 0.5 / cost;
-        const double now = std::sqrt(square(row.at(row.a)));
-        double level = now > low && now < high ? now : highest / bend, last_level = 0.0, last_slope = 0.0;
+        if (row.count < fewest_of_cone()) return;
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        double* z = row.scratch;
+        for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + (row.a[k] + before);
+        const double most = 2.0 * cost * metric.q * RowList::highest_of(z, row.count);  // no gauge is larger
+        if (!(most > 0.0) || (k_ > 2.0 && !any_loss(z, row.count))) return;
+        const double steepest = metric.q * (1.0 + 1.0 / k_) + 0.5 / cost;
+        double low = 0.0, high = most, gauge = now > low && now < high ? now : 0.5 * most / cost / steepest;
+        Level at = at_gauge(z, row.count, gauge, before);
         for (int step = 0; step < 100; ++step) {
-            row.cost = level;
-            domain_.solve(row, metric);
-            const double slope = loss_after(row, metric.q, before, row.next) - 0.5 * level / cost;
-            if (std::fabs(slope) <= 1e-14 * highest) break;
-            (slope > 0.0 ? low : high) = level;
-            if (step > 0 && (last_slope - slope) * (level - last_level) > 0.0) bend = (last_slope - slope) / (level - last_level);
-            last_level = level;
-            last_slope = slope;
-            double next = level + slope / bend;
+            const double slope = metric.q * at.gain - 0.5 * gauge / cost;
+            if (std::fabs(slope) <= 1e-14 * most / cost) break;
+            (slope > 0.0 ? low : high) = gauge;
+            // where no bound holds, the gauge that the duals need
+            double next = at.bound ? gauge + slope / (metric.q * at.bend + 0.5 / cost) : at.needed;
             if (!(next > low && next < high)) next = 0.5 * (low + high);
             if (!(next > low && next < high)) break;
-            level = next;
+            gauge = next;
+            at = at_gauge(z, row.count, gauge, at.nu);
         }
-        row.cost = cost;
+        take(row, z, at.nu, gauge / k_, at.total);
     }
 
 private:
-    // The loss at the slopes that the duals `next` leave, nothing if there are none; with their sum `before` until now.
-    double loss_after(const RowView& row, double q, double before, const double* next) const {
-        margins_.resize(row.count + 1);
-        double after = 0.0;
-        for (Size k = 0; next && k < row.count; ++k) after += next[k];
-        const double own = row.g_target + q * (after - before);
-        for (Size k = 0; k < row.count; ++k) margins_[k] = row.g[k] - q * ((next ? next[k] : 0.0) - row.a[k]) - own;
-        return domain_.loss_of_margins(margins_.data(), row.count);
+    // The best duals of a gauge: their price and sum, the slope of what they gain and how it falls, both over q; whether any bound
+    // holds them, and the gauge they need if not.
+    struct Level {
+        double nu, total, gain, bend;
+        bool bound;
+        double needed;
+    };
+
+    // With fewer rivals the cone is empty.
+    Size fewest_of_cone() const { return Domain::own_counts ? std::max(Size{1}, static_cast<Size>(k_) - 1) : Size{1}; }
+
+    Level at_gauge(const double* z, Size count, double gauge, double guess) const {
+        const double cap = gauge / k_, least = Domain::own_counts ? (k_ - 1.0) / k_ : 0.0;
+        Price at = price_of(z, count, cap, 0.0, 1.0, guess);
+        const bool too_little = at.nu < least * gauge, held = too_little || at.nu > gauge;
+        const double share = too_little ? least : 1.0, total = held ? share * gauge : at.nu;
+        if (held) at = price_of(z, count, cap, total, 0.0, at.nu);
+        const double capped = at.capped / k_, apart = share - capped;
+        double gain = (at.capped_sum - at.capped * (cap + at.nu)) / k_, bend = capped / k_;
+        if (held) {
+            gain += share * (at.nu - total);
+            bend += share * share + (at.free > 0.0 ? apart * apart / at.free : 0.0);
+        } else {
+            bend += capped * capped / (1.0 + at.free);
+        }
+        const bool bound = held || at.capped > 0.0;
+        const double needed = bound ? gauge : std::max(total, k_ * (RowList::highest_of(z, count) - at.nu));
+        return {at.nu, total, gain, bend, bound, needed};
+    }
+
+    // Without duals, of margins that stay as they are: where the own class is one of the largest, a positive one may not be enough.
+    bool any_loss(const double* z, Size count) const {
+        margins_.assign(z, z + count);
+        margins_.resize(count + 1);
+        return loss_of_margins(margins_.data(), count) > 0.0;
+    }
+
+    // A row of zeros moves no weight: its loss is what it is.
+    void solve_without_features(RowView& row) const {
+        const double cost = row.cost;
+        for (Size k = 0; k < row.count; ++k) row.scratch[k] = row.g[k] - row.g_target;
+        row.cost = 2.0 * cost * loss_of_margins(row.scratch, row.count);
+        if (row.cost > 0.0) domain_.solve(row, Identity{0.0});
+        row.cost = cost;
     }
 
     Domain domain_;

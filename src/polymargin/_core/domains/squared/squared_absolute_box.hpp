@@ -49,7 +49,7 @@ public:
     void solve(RowView& row, const Identity& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const Coupled& metric) const {
-        solve_coupled(row, metric, [&](Size k) { return curvature(row, k); }, [](Size) { return infinity; });
+        solve_coupled(row, metric, {0.5 / (own_ * row.cost), infinity}, {0.5 / (rival_ * row.cost), infinity});
     }
 
 private:

@@ -49,8 +49,8 @@ private:
         const double h_target = metric.curvature(row.y);
         if (!(metric.q > 0.0)) return solve_without_features(row);
         const double o_target = without_own_share(row, metric, h_target), give = 1.0 / h_target;
-        for (Size k = 0; k < row.count; ++k) row.scratch[k] = 1.0 / (1.0 / row.scratch[k] + 0.5 / row.cost);
-        take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target), whatever);
+        for (Size k = 0; k < row.count; ++k) row.scratch[k] = 1.0 / (metric.curvature(row.classes[k]) + 0.5 / row.cost);
+        take_at_price(row, price(row.next, row.scratch, row.count, give, give * o_target, row.g_target), whatever);
     }
 
     static void solve_without_features(RowView& row) {

@@ -52,8 +52,8 @@ private:
     static void solve_at_price(RowView& row, const Metric& metric) {
         if (!(metric.q > 0.0)) return solve_without_features(row);
         const double h_target = metric.curvature(row.y), give = 1.0 / (h_target + 0.5 / row.cost);
-        const double o_target = without_own_share(row, metric, h_target);
-        const double nu = price(row.next, row.scratch, row.count, give, give * o_target);
+        const double o_target = without_own_share(row, metric, h_target), own_now = row.g_target + row.sum() / (2.0 * row.cost);
+        const double nu = price(row.next, row.scratch, row.count, give, give * o_target, own_now);
         take_at_price(row, nu, std::max(0.0, give * (nu - o_target)));
     }
 
