@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "kernel_block.hpp"
+#include "loops/random.hpp"
 
 namespace polymargin {
 

@@ -29,8 +29,8 @@ _FEWEST = 512  # rows the cache must have room for
 class GramRows:
     """K of a positive semi-definite kernel on the rows of X (dense or CSR), in the dtype of X or in single precision.
 
-    Single where values lie between 0 and 1 and are quick to find anew: the RBF kernel on dense rows. What rounding then does to
-    sums of steps shrinks with the steps, and `add_exact_product` and `inner`, which proofs are made of, are in double precision.
+    Single where values lie between 0 and 1 and are quick to find anew: the RBF kernel on dense rows. What rounding then does
+    to sums of steps shrinks with the steps. `add_exact_product` and `inner`, which proofs are made of, are in double.
 
     Parameters
     ----------
