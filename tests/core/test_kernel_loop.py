@@ -69,6 +69,28 @@ def test_what_it_writes_belongs_together(domain, inverse_rho):
     np.testing.assert_allclose(found.sums, T.sum(axis=0), atol=1e-10)
 
 
+@pytest.mark.parametrize("c", [2, 3, 26])
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_working_sets_of_more_than_a_block(domain, c):
+    """Few classes, whose blocks share what they fetch, and many, of which a row lists few; both in several blocks."""
+    rng = np.random.default_rng(c)
+    n = 1400
+    y = rng.integers(0, c, size=n).astype(np.int32)
+    X = rng.normal(size=(n, 3)) + 1.5 * rng.normal(size=(c, 3))[y]
+    K, cost = rbf_kernel(X, gamma=0.5).astype(np.float32), np.full(n, 1.0)
+    found = Iterate(n, c)
+    _, gap = found.ascend(native, domain, K, y, cost, goal=2.0)
+    T = twins.tau(found.a, y)
+    assert gap <= 2.0
+    np.testing.assert_allclose(found.S, (K.astype(np.float64) @ T).T, atol=1e-3)
+    gaps = np.zeros(n)
+    native.kernel_gaps(domain, found.S, found.a, y, cost, found.b, gaps)
+    assert gaps.min() >= -1e-9 and gaps.sum() == pytest.approx(gap, rel=1e-9)
+    again = Iterate(n, c)
+    again.ascend(native, domain, K, y, cost, goal=2.0)
+    np.testing.assert_array_equal(again.a, found.a)
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_proximal_steps_end_in_balance(domain):
     K, y, cost = kernel_data(5)

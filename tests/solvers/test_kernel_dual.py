@@ -16,6 +16,7 @@ from polymargin import CrammerSingerSVC, WestonWatkinsSVC
 from polymargin.estimators.kernels import expansion
 from polymargin.features import kernel_map as features
 from polymargin.features.kernel_map import KernelMap
+from polymargin.features.rbf import RbfRows
 from polymargin.solvers.ascent import gram_rows
 from polymargin.solvers.ascent import kernel as kernel_dual
 
@@ -216,20 +217,25 @@ def gram_of(X, kernel="rbf", **settings):
 def test_rows_are_those_of_the_kernel_whatever_was_forgotten(kernel, dtype, storage, capacity, monkeypatch):
     X, _ = blobs(12, n=600, dtype=dtype)
     K = pairwise_kernels(X.astype(np.float64), metric=kernel, gamma=0.3)
-    room = capacity * 600 * np.dtype(dtype).itemsize / gram_rows._SHARE
-    extra = 8 * 600 * (X.shape[1] + 2) if kernel == "rbf" and storage is np.asarray else 0
+    fast = kernel == "rbf" and storage is np.asarray
+    room = capacity * 600 * (4 if fast else np.dtype(dtype).itemsize) / gram_rows._SHARE
+    extra = 12 * 600 * (X.shape[1] + 2) if fast else 0
     monkeypatch.setattr(features, "available_memory", lambda: float(room + extra))
     gram = gram_of(storage(X), kernel)
     assert gram.capacity == capacity
     rng = np.random.default_rng(0)
     exact = 1e-12 if dtype == np.float64 else 2e-6
+    kept = 2e-6 if fast else exact
     for _ in range(6):
         rows = np.sort(rng.permutation(600)[:300])
         np.testing.assert_allclose(gram.block(rows), K[np.ix_(rows, rows)], atol=1e-6)
         T, S = rng.normal(size=(300, 3)) * (rng.random((300, 1)) < 0.7), rng.normal(size=(3, 600))
         expected = S + T.T @ K[rows]
         gram.add_product(rows, T, S)
-        np.testing.assert_allclose(S, expected, atol=100 * exact)
+        np.testing.assert_allclose(S, expected, atol=100 * kept)
+        exactly = np.zeros((3, 600))
+        gram.add_exact_product(rows, T, exactly)
+        np.testing.assert_allclose(exactly, T.T @ K[rows], atol=100 * exact)
         assert gram.inner(rows, T) == pytest.approx(np.einsum("ik,ij,jk->", T, K[np.ix_(rows, rows)], T), rel=1e3 * exact)
 
 
@@ -239,10 +245,29 @@ def test_rows_of_large_data_far_from_zero_keep_their_distances():
     np.testing.assert_allclose(gram_of(X).block(np.arange(50)), K, atol=1e-6)
 
 
+@pytest.mark.parametrize("length", [0.1, 3.0, 1e4])
+def test_rows_in_single_precision_are_those_in_double(length):
+    X = length * np.random.default_rng(0).normal(size=(80, 3))
+    double = RbfRows(X, 0.3)
+    single, rows = double.in_single(), np.arange(7, 40)
+    assert double.dtype == np.float64 and single.dtype == np.float32
+    out = np.empty((len(rows), 80), dtype=np.float32)
+    assert single.block(rows, out=out) is out
+    np.testing.assert_allclose(out, double.block(rows), atol=2e-6)
+    np.testing.assert_allclose(double.block(rows, slice(3, 50)), double.block(rows)[:, 3:50], atol=1e-12)
+
+
+def test_double_rows_reach_a_tight_tolerance_with_kernel_rows_kept_in_single(always):
+    X, y = blobs(5, n=300, c=4)
+    machine = CrammerSingerSVC(C=10, kernel="rbf", gamma=0.3, tol=1e-8, max_iter=20_000, random_state=0).fit(X, y)
+    assert machine.certificate_.converged and machine.certificate_.rel_gap <= 1e-8
+    assert machine.objective(X, y) == pytest.approx(machine.objective_, rel=1e-10)
+
+
 @each_machine
 def test_memory_is_checked_before_allocation(machine, monkeypatch, always):
     X, y = blobs(13, n=600)
-    monkeypatch.setattr(features, "available_memory", lambda: 4e6)
+    monkeypatch.setattr(features, "available_memory", lambda: 2.4e6)
     monkeypatch.setattr(np, "empty", _no_large_array(np.empty))
     with pytest.raises(MemoryError, match=r"600 rows needs at least .* GB.*n_components="):
         machine(kernel="rbf").fit(X, y)
@@ -270,4 +295,4 @@ def test_a_few_duals_at_their_bounds_do_not_hold_back_the_bound(monkeypatch):
     monkeypatch.setattr(kernel_dual, "reduced_to_balance", kernel_dual.balancing_factors)
     stretched = state.bound()
     assert stretched < bound < state.primal
-    assert state.primal - bound < 0.7 * (state.primal - stretched)
+    assert state.primal - bound < 0.8 * (state.primal - stretched)

@@ -11,6 +11,7 @@ seen in the exponent, the differences are squared one by one instead.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ def rbf_values(A: Any, B: Any, gamma: float) -> NDArray[np.float64]:
     return np.asarray(rbf_kernel(A, B, gamma=gamma), dtype=np.float64)
 
 
+def _is_long(E: NDArray[Any]) -> bool:
+    return len(E) > 0 and -2.0 * float(E[:, -1].min()) > _SMALL_NORM
+
+
 class RbfRows:
     """The kernel on the rows of a dense X, in the given dtype or that of X.
 
@@ -47,12 +52,20 @@ class RbfRows:
         self.dtype = np.dtype(X.dtype if dtype is None else dtype)
         E = np.empty((n, d + 2), dtype=self.dtype)
         self._fill(E, X, gamma)
-        if self.dtype == np.float32 and n and -2.0 * float(E[:, -1].min()) > _SMALL_NORM:
+        if self.dtype == np.float32 and _is_long(E):
             E = np.empty((n, d + 2))
             self._fill(E, X, gamma)
         self._E, self._apart = E, None
         if n and -2.0 * float(E[:, -1].min()) > _LARGE_NORM:
             self._apart = (X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)) * np.sqrt(gamma)
+
+    def in_single(self) -> RbfRows:
+        """The same in single precision, which may share what it is made of."""
+        made = copy(self)
+        made.dtype = np.dtype(np.float32)
+        if self._apart is None and not _is_long(self._E):
+            made._E = self._E.astype(np.float32)
+        return made
 
     @staticmethod
     def _fill(E: NDArray[Any], X: NDArray[Any], gamma: float) -> None:
@@ -65,7 +78,7 @@ class RbfRows:
         E[:, -2] = 1.0
 
     def block(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64] | None = None, out: NDArray[Any] | None = None
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64] | slice | None = None, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
         """K[rows, columns], all columns if None, into `out` if given."""
         if self._apart is not None:
@@ -82,7 +95,7 @@ class RbfRows:
         np.minimum(product, 0.0, out=product)
         if out is None:
             out = product if product.dtype == self.dtype else np.empty(product.shape, dtype=self.dtype)
-        np.exp(product, out=out, casting="same_kind")
+        np.exp(product, out=out, dtype=out.dtype, casting="same_kind")
         if columns is None:
             out[np.arange(len(rows)), rows] = 1.0
         return out

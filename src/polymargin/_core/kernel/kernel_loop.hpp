@@ -6,9 +6,12 @@
 // symmetric positive semi-definite; b = centre + inverse_rho sum_i tau_i is the offset of the proximal step (0 without an
 // intercept).
 //
-// A round looks at all rows, takes those whose gap is not far below the average, at random in blocks that fit the cache,
-// solves each block by sweeps (kernel_block.hpp) and only then carries its steps to the scores of all rows: K is read once
-// a block, not once a move.
+// A round looks at all rows, takes those whose gap is not far below the average, at random, as many at a time as fit the cache,
+// each with the classes that can matter to it, solves them by sweeps (kernel_block.hpp) and only then carries their steps to the
+// scores of all rows and classes: K is read once a block, not once a move.
+//
+// Once the dual is nearly at its maximum, most of the gap is in steps that rows take back and forth: it falls with the step's
+// size, the dual with its square. So a block ends with the average of its last sweeps, which is feasible and loses nothing.
 //
 // K is in single precision: its rows are what the loop waits for. The caller adds the steps to the scores of all rows of the
 // data with kernel values of full precision, so that rounding in K costs a little progress and no accuracy.
@@ -17,9 +20,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "kernel_block.hpp"
+#include "loops/random.hpp"
 
 namespace polymargin {
 
@@ -31,7 +36,7 @@ struct KernelProgress {
 class KernelLoop {
 public:
     KernelLoop(KernelRows& rows, const KernelData& data, std::uint64_t seed)
-        : rows_(rows), data_(data), random_(seed), steps_(data.c) {}
+        : rows_(rows), data_(data), random_(seed), blocks_(data) {}
 
     // Rounds until the gap of the working set and its imbalance are at most `goal`, until `max_visits` rows have been visited
     // (a block's sweeps are one visit of its rows: carrying their steps to all rows is what costs), or until the caller
@@ -41,16 +46,16 @@ public:
         const auto looking = static_cast<std::int64_t>(1 + data_.c / 4);  // visits that cost as much as a look at all rows
         double quiet = 0.0;
         for (int round = 0; round < most_rounds_ && progress.visits < max_visits; ++round) {
-            progress.gap = rows_.list(data_, quiet, listed_, poll);
+            progress.gap = rows_.list(data_, quiet, lists_, poll);
             quiet = skip_below_ * progress.gap / static_cast<double>(data_.m);
             const double imbalance = this->imbalance();
             if (progress.gap + imbalance <= goal) break;
             if (data_.inverse_rho > 0.0 && progress.gap <= std::max(goal, imbalance)) move_centre();
-            random_.shuffle(listed_, 1);
-            for (Size at = 0; at < listed_.size(); at += block_rows_) {
-                const Size n = std::min(block_rows_, listed_.size() - at);
-                solve_block(listed_.data() + at, n, poll);
-                progress.visits += static_cast<std::int64_t>(n);
+            shuffled(lists_.rows.size(), visits_);
+            for (Size at = 0; at < visits_.size();) {
+                at = blocks_.take(lists_, visits_, at);
+                solve_block(enough_ * goal, poll);
+                progress.visits += static_cast<std::int64_t>(blocks_.size());
             }
             progress.visits += looking;
         }
@@ -58,56 +63,34 @@ public:
     }
 
 private:
-    static constexpr Size block_rows_ = 512;
     static constexpr int most_rounds_ = 500;
-    static constexpr int sweeps_ = 10;          // of a block
-    static constexpr double skip_below_ = 0.5;  // of the average gap of a row
-    static constexpr Size tile_ = 512;          // columns of K that a block's rows are read for at a time
+    static constexpr int sweeps_ = 20, averaged_ = 5;  // of a block
+    static constexpr double enough_ = 0.1;             // of a block's gap, or of the goal, ends its sweeps
+    static constexpr double skip_below_ = 0.1;         // of the average gap of a row: rows that are left behind come back
+    static constexpr double rest_below_ = 0.3;         // the same within a block
+    static constexpr Size tile_ = 512;                 // columns of K that a block's rows are read for at a time
 
-    struct Step {
-        std::uint32_t row;
-        float value;
-    };
-
-    void solve_block(std::uint32_t* rows, Size n, const Poll& poll) {
-        const Size c = data_.c;
-        std::sort(rows, rows + n);
-        K_.resize(n * n);
-        S_.resize(c * n);
-        a_.resize(n * c);
-        y_.resize(n);
-        cost_.resize(n);
-        for (Size i = 0; i < n; ++i) {
-            const float* from = data_.K + rows[i] * data_.m;
-            for (Size j = 0; j < n; ++j) K_[i * n + j] = from[rows[j]];
-            for (Size k = 0; k < c; ++k) S_[k * n + i] = data_.S[k * data_.m + rows[i]];
-            std::copy_n(data_.a + rows[i] * c, c, a_.data() + i * c);
-            y_[i] = data_.y[rows[i]];
-            cost_[i] = data_.cost[rows[i]];
-            if ((i & 63) == 0) poll();
-        }
-        const KernelData inner{n, c, K_.data(), S_.data(), a_.data(), y_.data(), cost_.data(), data_.b, data_.sums,
-                               data_.inverse_rho, data_.targets};
-        rows_.solve(inner, sweeps_, random_, poll);
-        collect_steps(rows, n);
-        carry(poll);
+    void shuffled(Size count, std::vector<std::uint32_t>& order) {
+        order.resize(count);
+        std::iota(order.begin(), order.end(), 0u);
+        random_.shuffle(order, 1);
     }
 
-    // Writes the block's duals back and lists their steps by class.
-    void collect_steps(const std::uint32_t* rows, Size n) {
-        for (auto& list : steps_) list.clear();
-        for (Size i = 0; i < n; ++i) {
-            double* old = data_.a + rows[i] * data_.c;
-            double own = 0.0;
-            for (Size k = 0; k < data_.c; ++k) {
-                const double step = a_[i * data_.c + k] - old[k];
-                if (step == 0.0) continue;
-                old[k] = a_[i * data_.c + k];
-                own += step;
-                steps_[k].push_back({rows[i], static_cast<float>(-step)});
-            }
-            if (own != 0.0) steps_[static_cast<Size>(y_[i])].push_back({rows[i], static_cast<float>(own)});
+    void solve_block(double goal, const Poll& poll) {
+        blocks_.gather(poll);
+        shuffled(blocks_.size(), order_);
+        double quiet = 0.0, first = infinity;
+        for (int k = 0; k < sweeps_; ++k) {
+            if (k > 0) random_.shuffle(order_, 1);
+            const double gap = rows_.sweep(data_, blocks_, order_, quiet, poll);
+            if (k == 0) first = gap;
+            if (k >= sweeps_ - averaged_) blocks_.join_average();
+            if (gap <= std::max(enough_ * first, goal)) break;
+            quiet = rest_below_ * gap / static_cast<double>(blocks_.size());
         }
+        blocks_.take_average();
+        blocks_.list_steps(steps_);
+        carry(poll);
     }
 
     // S += steps' K, tile by tile; sums over the few hundred rows of a block in single precision, as K is.
@@ -117,7 +100,7 @@ private:
             const Size width = std::min(tile_, data_.m - start);
             poll();
             for (Size k = 0; k < data_.c; ++k) {
-                const std::vector<Step>& steps = steps_[k];
+                const std::vector<ClassBlocks::Step>& steps = steps_[k];
                 if (steps.empty()) continue;
                 std::fill_n(sums, width, 0.0f);
                 Size e = 0;
@@ -132,7 +115,7 @@ private:
         }
     }
 
-    void add_four(const Step* s, Size start, Size width, float* sums) const {
+    void add_four(const ClassBlocks::Step* s, Size start, Size width, float* sums) const {
         const float* const K = data_.K + start;
         const float *k0 = K + s[0].row * data_.m, *k1 = K + s[1].row * data_.m;
         const float *k2 = K + s[2].row * data_.m, *k3 = K + s[3].row * data_.m;
@@ -157,13 +140,10 @@ private:
     KernelRows& rows_;
     KernelData data_;
     Random random_;
-    std::vector<std::vector<Step>> steps_;  // by class
-    std::vector<std::uint32_t> listed_;
-
-    // the block at work
-    std::vector<float> K_;
-    std::vector<double> S_, a_, cost_;
-    std::vector<Index> y_;
+    ClassLists lists_;
+    ClassBlocks blocks_;
+    ClassBlocks::Steps steps_;
+    std::vector<std::uint32_t> visits_, order_;
 };
 
 }  // namespace polymargin

@@ -27,7 +27,10 @@ _FEWEST = 512  # rows the cache must have room for
 
 
 class GramRows:
-    """K of a positive semi-definite kernel on the rows of X (dense or CSR), in the dtype of X.
+    """K of a positive semi-definite kernel on the rows of X (dense or CSR), in the dtype of X or in single precision.
+
+    Single where values lie between 0 and 1 and are quick to find anew: the RBF kernel on dense rows. What rounding then does
+    to sums of steps shrinks with the steps. `add_exact_product` and `inner`, which proofs are made of, are in double.
 
     Parameters
     ----------
@@ -39,18 +42,21 @@ class GramRows:
     """
 
     def __init__(self, X: Any, mapping: KernelMap, reserved: float = 0.0):
-        self.n, self.dtype = int(X.shape[0]), X.dtype
-        self._X, self._mapping = X, mapping
         fast = mapping.kernel == "rbf" and not sparse.issparse(X)
-        self.capacity = self._affordable(reserved + (8.0 * self.n * (X.shape[1] + 2) if fast else 0.0))
-        self._cache = np.empty((self.capacity, self.n), dtype=X.dtype)  # the system gives pages as they are written
+        self.n, self.dtype = int(X.shape[0]), np.dtype(np.float32) if fast else X.dtype
+        self._X, self._mapping = X, mapping
+        self.capacity = self._affordable(reserved + (12.0 * self.n * (X.shape[1] + 2) if fast else 0.0))
+        self._cache = np.empty((self.capacity, self.n), dtype=self.dtype)  # the system gives pages as they are written
+        self._block = np.empty(0, dtype=np.float32)
         self._slot = np.full(self.n, -1, dtype=np.int64)
         self._row = np.full(self.capacity, -1, dtype=np.int64)
         self._used_at = np.zeros(self.capacity, dtype=np.int64)
         self._clock = self._filled = 0
         work = _CHUNK_WORK.get(str(mapping.kernel), 1 << 29) // max(1, X.shape[1])
         self._step = int(np.clip(min(_CHUNK_ENTRIES, work) // self.n, 1, _CHUNK))
-        self._rbf = RbfRows(X, mapping.gamma_) if fast else None
+        self._rbf = self._exact = RbfRows(X, mapping.gamma_) if fast else None
+        if self._exact is not None and self._exact.dtype == np.float64:
+            self._rbf = self._exact.in_single()
 
     def _affordable(self, reserved: float) -> int:
         """Rows for which there is room."""
@@ -65,9 +71,12 @@ class GramRows:
         return rows
 
     def block(self, rows: Rows) -> NDArray[np.float32]:
-        """K[rows][:, rows] in single precision."""
+        """K[rows][:, rows] in single precision, until the next call."""
         self._fetch(rows)
-        block = np.empty((len(rows), len(rows)), dtype=np.float32)
+        if self._block.size < len(rows) ** 2:
+            self._block = np.empty(0, dtype=np.float32)
+            self._block = np.empty(len(rows) ** 2, dtype=np.float32)
+        block = self._block[: len(rows) ** 2].reshape(len(rows), len(rows))
         step = max(1, _CHUNK_ENTRIES // max(1, len(rows)))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
@@ -85,13 +94,13 @@ class GramRows:
 
     def add_exact_product(self, rows: Rows, T: Array, S: Array) -> None:
         """The same with kernel values in double precision, also of float32 rows: for proofs."""
-        if self.dtype == np.float64:
+        if self.dtype == np.float64:  # as kept
             return self.add_product(rows, T, S)
         for start in range(0, len(rows), _CHUNK):
             some = slice(start, start + _CHUNK)
-            left, weights = self._X[rows[some]], T[some].T
             for first in range(0, self.n, _TILE):
-                S[:, first : first + _TILE] += weights @ self._mapping.kernel_rows(left, self._X[first : first + _TILE])
+                tile = slice(first, first + _TILE)
+                S[:, tile] += T[some].T @ self._exact_block(rows[some], tile)
 
     def inner(self, rows: Rows, T: Array) -> float:
         """``sum_k t_k' K t_k`` for T (m, c) on these rows, in double precision."""
@@ -101,9 +110,11 @@ class GramRows:
             total += float(np.einsum("ik,ik->", T[some], self._exact_block(rows[some], rows) @ T))
         return total
 
-    def _exact_block(self, rows: Rows, columns: Rows) -> Array:
+    def _exact_block(self, rows: Rows, columns: Rows | slice) -> Array:
         if self.dtype == np.float64:
             return np.asarray(self._rows(rows)[:, columns])
+        if self._exact is not None and self._exact.dtype == np.float64:
+            return np.asarray(self._exact.block(rows, columns))
         return self._mapping.kernel_rows(self._X[rows], self._X[columns])
 
     def _rows(self, rows: Rows) -> NDArray[Any]:

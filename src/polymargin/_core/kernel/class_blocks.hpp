@@ -1,0 +1,82 @@
+// Some rows of the kernel dual, and of every class only those rows that list it.
+//
+// A row lists its own class and those that have a dual or may get one: three or so of 26. Scores of other classes are not looked
+// at, so they need no updates either, and a block of K a class, on the rows that list it, is all that a move reads:
+// sum_k |A_k|^2 kernel values for the member lists A_k, where the rows' block of K would serve all classes of all rows. So far
+// more rows of many classes fit a processor's cache, and a move costs |A_k| a class.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel_data.hpp"
+
+namespace polymargin {
+
+// The classes that rows look at: row r lists classes [begin[r], begin[r + 1]), its own class first.
+struct ClassLists {
+    std::vector<std::uint32_t> rows;
+    std::vector<Size> begin;
+    std::vector<Index> classes;
+
+    void clear();
+    void open(Size row);
+    void close() { begin.push_back(classes.size()); }
+};
+
+class ClassBlocks {
+public:
+    struct Entry {
+        Index k;
+        std::uint32_t at;  // among the members of class k
+    };
+    struct Step {
+        std::uint32_t row;
+        float value;
+    };
+    using Steps = std::vector<std::vector<Step>>;  // by class
+
+    explicit ClassBlocks(const KernelData& data);
+
+    // Takes lists in the given order from position `at` on until their blocks are as large as a cache; returns the next position.
+    Size take(const ClassLists& lists, const std::vector<std::uint32_t>& order, Size at);
+
+    // Copies scores, duals and kernel values of what was taken.
+    void gather(const Poll& poll);
+
+    Size size() const { return rows_.size(); }
+    Size row(Size r) const { return rows_[r]; }
+    Size count(Size r) const { return begin_[r + 1] - begin_[r]; }
+    const Entry* entries(Size r) const { return entries_.data() + begin_[r]; }
+
+    double score(const Entry& e) const { return scores_[score_begin_[static_cast<Size>(e.k)] + e.at]; }
+
+    // Adds a signed dual of the entry's row to scores, sums and offsets.
+    void add(const Entry& e, double step);
+
+    // The duals as they are now join an average, which take_average makes the duals, and sums and offsets with them. Scores of the
+    // blocks are those of the last duals then.
+    void join_average();
+    void take_average();
+
+    // Signed steps since the duals were gathered.
+    void list_steps(Steps& steps) const;
+
+private:
+    double& dual(Size r, Size e) { return data_.a[rows_[r] * data_.c + static_cast<Size>(entries_[e].k)]; }
+    double dual(Size r, Size e) const { return data_.a[rows_[r] * data_.c + static_cast<Size>(entries_[e].k)]; }
+    void shift(Index k, double step);  // sums and offsets
+    void gather_rows(const Poll& poll);
+
+    const KernelData data_;
+    std::vector<std::uint32_t> rows_, taken_;
+    std::vector<Size> begin_, counts_;
+    std::vector<Entry> entries_;
+    std::vector<std::vector<std::uint32_t>> members_;  // numbers among rows_, by class
+    std::vector<Size> score_begin_, block_begin_;
+    Size squares_ = 0, n_averaged_ = 0;
+    std::vector<double> scores_, before_, average_;
+    std::vector<float> blocks_, shared_;
+};
+
+}  // namespace polymargin
