@@ -367,7 +367,7 @@ def test_warm_start_at_the_solution_is_done_at_once(machine, params, overlapping
     est = machine(warm_start=True, tol=1e-6, random_state=0, **params).fit(X, y)
     cold_passes, F = est.n_iter_, est.objective_
     est.fit(X, y)
-    assert est.n_iter_ <= max(2, cold_passes // 3)
+    assert est.n_iter_ <= max(2, 2 * cold_passes // 5)
     assert est.objective_ <= F * (1 + 1e-6)
 
 
