@@ -177,7 +177,7 @@ class Driver(Generic[Loop]):
     def _epochs_ahead(self, tol: float) -> int:
         """Of the next slice: no more than the tolerance needs."""
         estimate, goal = float(self.loop.estimate), tol * self._size
-        if self._is_fresh or not self._pace < 1.0 or not estimate > goal > 0.0:
+        if self._is_fresh or not self._pace < 1.0 or not min(estimate, goal) > 0.0:
             return self.rhythm.epochs
         needed = np.log(goal / estimate) / np.log(self._pace) - 0.5
         return int(np.clip(np.ceil(needed), 1, self.rhythm.epochs))
