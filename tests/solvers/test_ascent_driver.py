@@ -80,6 +80,27 @@ def test_it_climbs_until_the_gap_is_proven_and_keeps_the_best_machine():
     assert proof.best_machine.primal == ledger.primal
 
 
+class WholeLoop(Loop):
+    """It says how many epochs there were: `share` of them if rows rest."""
+
+    def __init__(self, share=1.0):
+        super().__init__()
+        self.share = share
+
+    @property
+    def epochs(self):
+        return int(self.visits // 10 / self.share)
+
+
+@pytest.mark.parametrize(("share", "looks"), [(1.0, [10]), (0.5, [12])])
+def test_slices_end_where_the_pace_says_unless_rows_rest(share, looks):
+    """The gap is halved by every epoch, and 1e-3 after ten of them."""
+    loop = WholeLoop(share)
+    proof, ledger = Values(loop), Ledger(1e-3)
+    Driver(loop, 10, 1000, Rhythm(epochs=4, grace=8, foresees=True)).climb(ledger, proof)
+    assert ledger.done and proof.looks == looks
+
+
 def test_a_move_that_costs_much_keeps_back_the_look_and_loosens_the_loop():
     loop = Loop()
     root = Root(loop)

@@ -17,7 +17,7 @@ from polymargin.penalties import BlockNorm, CoupledNorm, SquaredNorm, ZeroSumNor
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
 from polymargin.solvers.ascent.loops import open_loop
-from polymargin.solvers.ascent.row_ascent import dual_ascent
+from polymargin.solvers.ascent.row_ascent import RowsProof, dual_ascent
 from polymargin.solvers.plan import solve
 from polymargin.solvers.types import Start
 
@@ -175,6 +175,22 @@ def test_narrowed_lists_of_very_many_classes_end_too(key, squared, fit_intercept
     assert solution.certificate.status == "optimal"
     machine = solution.machine
     assert problem.primal(machine.W, machine.b) == pytest.approx(machine.primal, rel=1e-9)
+    assert_the_last_duals_prove_it(problem, solution)
+
+
+def test_class_vectors_that_are_not_worth_their_price_are_shortened(monkeypatch):
+    """The bound is near F of none at all long before the loop's own machine is: a multiple of it is enough, and not none."""
+    problem = problem_of(KINDS["absolute_max"](squared=True), True, n=600, d=3, c=12)
+    with monkeypatch.context() as patch:
+        patch.setattr(RowsProof, "_shortened", lambda self, primal, dual, tol: primal)
+        patch.setattr(RowsProof, "wants_look", lambda self, tol: False)
+        before = ascent(problem, tol=1e-2)
+    solution = ascent(problem, tol=1e-2)
+    end, machine = solution.certificate, solution.machine
+    assert end.status == "optimal" and end.n_iter < before.certificate.n_iter
+    assert problem.primal(machine.W, machine.b) == pytest.approx(end.primal, rel=1e-12)
+    assert end.primal > before.certificate.dual * (1 - 1e-12) and before.certificate.primal > end.dual * (1 - 1e-12)
+    assert np.abs(machine.W).max() > 0.0
     assert_the_last_duals_prove_it(problem, solution)
 
 

@@ -51,6 +51,8 @@ class Direction(NamedTuple):
 class PartsLoop:
     """The duals stay with their parts; here are their sums."""
 
+    epochs = 0  # in which rows were seen one after the other: estimates are those of the end of a round
+
     def __init__(self, problem: Problem, parts: Communicator, seed: int):
         self.problem, self.parts, self._seed = problem, parts, seed
         d, c = problem.n_features, problem.n_classes

@@ -24,6 +24,7 @@ from polymargin.solvers.types import Machine
 Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
+_RESTED = 0.02  # of the rows of an epoch may, and its estimate is that of all of them
 _QUICK, _QUICKEST = 0.75, 0.25  # part of an estimate that is left after an epoch; quicker ones do not last
 
 Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop, native.RankingLoop)
@@ -140,7 +141,7 @@ class Driver(Generic[Loop]):
 
     def advance(self, tol: float, most: int = UNLIMITED) -> None:
         """Moves, if it is not the first slice, and a slice of epochs."""
-        epochs, before, visits = self._epochs_ahead(tol), float(self.loop.estimate), int(self.loop.visits)
+        epochs, before = self._epochs_ahead(tol), self._seen_so_far()
         inner = self.rhythm.inner * tol
         if self.rhythm.loosely and not self._is_fresh and self._size > 0.0:  # neither part is driven far below the other
             inner = max(inner, self.rhythm.inner * self._price() / self._size)
@@ -149,24 +150,34 @@ class Driver(Generic[Loop]):
         if self._looked or self.rhythm.restores == "slice":
             self.loop.restore()
         self.loop.ascend(min(epochs * self.n_rows, self.left, most), inner)
-        self._note_pace(before, (int(self.loop.visits) - visits) / self.n_rows)
+        self._note_pace(before)
         self.slices += 1
         self._is_fresh = self._looked = False
         for move in self._moves.moves:
             move.see()
 
-    def _note_pace(self, before: float, epochs: float) -> None:
-        """What is left of the estimate after an epoch; 1 where it is slow, and slices of the usual length lose little."""
-        now = float(self.loop.estimate)
+    def _seen_so_far(self) -> tuple[float, int, float]:
+        """Estimate, epochs, and visits in epochs of all rows."""
+        if not self.rhythm.foresees:
+            return np.inf, 0, 0.0
+        return float(self.loop.estimate), int(self.loop.epochs), self.loop.visits / self.n_rows
+
+    def _note_pace(self, before: tuple[float, int, float]) -> None:
+        """What is left of the estimate after an epoch; 1 where that cannot be said, as some rows rested.
+
+        1 too where it is slow, and slices of the usual length lose little.
+        """
         self._pace = 1.0
-        if self.rhythm.foresees and 0.0 < now < before < np.inf and epochs > 0.0:
-            pace = (now / before) ** (1.0 / epochs)
+        now = self._seen_so_far()
+        epochs, visited = now[1] - before[1], now[2] - before[2]
+        if 0.0 < now[0] < before[0] < np.inf and epochs > 0 and abs(visited - epochs) <= _RESTED * epochs:
+            pace = (now[0] / before[0]) ** (1.0 / epochs)
             self._pace = max(pace, _QUICKEST) if pace < _QUICK else 1.0
 
     def _epochs_ahead(self, tol: float) -> int:
         """Of the next slice: no more than the tolerance needs."""
         estimate, goal = float(self.loop.estimate), tol * self._size
-        if self._is_fresh or not self._pace < 1.0 or not estimate > goal > 0.0:
+        if self._is_fresh or not self._pace < 1.0 or not min(estimate, goal) > 0.0:
             return self.rhythm.epochs
         needed = np.log(goal / estimate) / np.log(self._pace) - 0.5
         return int(np.clip(np.ceil(needed), 1, self.rhythm.epochs))
@@ -176,7 +187,7 @@ class Driver(Generic[Loop]):
 
         Rows were seen half an epoch ago, on average, and what they have gained since is no longer part of the gap.
         """
-        estimate, goal = self.loop.estimate * (self._pace**0.5 if self.rhythm.foresees else 1.0), tol * self._size
+        estimate, goal = self.loop.estimate * self._pace**0.5, tol * self._size
         return bool(estimate <= goal and estimate + self._price() <= goal)
 
     @property

@@ -46,23 +46,17 @@ inline double open_threshold(const double* h, Size count, double h_target, doubl
 }
 
 // nu with sum_k r_k (o_k - nu)_+ = weight nu - total, for r > 0 and weight >= 0. A `guess` needs a weight: from wherever it is, the first
-// step leads to the root or below, and all others come nearer. Two sums at a time, that do not wait for each other.
+// step leads to the root or below, and all others come nearer.
 inline double price(const double* o, const double* r, Size count, double weight, double total, double guess = -infinity) {
     double nu = guess;
     for (Size step = 0; step <= count + 1; ++step) {
-        double sum[2] = {total, 0.0}, slope[2] = {weight, 0.0};
-        const auto take = [&](Size k, Size u) {
+        double sum = total, slope = weight;
+        for (Size k = 0; k < count; ++k) {
             const double taken = o[k] > nu ? r[k] : 0.0;
-            sum[u] += taken * o[k];
-            slope[u] += taken;
-        };
-        Size k = 0;
-        for (; k + 2 <= count; k += 2) {
-            take(k, 0);
-            take(k + 1, 1);
+            sum += taken * o[k];
+            slope += taken;
         }
-        if (k < count) take(k, 0);
-        const double next = (sum[0] + sum[1]) / (slope[0] + slope[1]);
+        const double next = sum / slope;
         if (!(next > nu) && (step > 0 || next == nu || !(guess > -infinity))) break;
         nu = next;
     }
