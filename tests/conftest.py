@@ -96,3 +96,12 @@ def two_classes() -> tuple[np.ndarray, np.ndarray]:
     y = np.arange(80) % 2
     X = rng.standard_normal((80, 4)) + 0.8 * y[:, None]
     return X, y
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed():
+    """Those that a test leaves open would make a later one on the same worker warn."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")

@@ -27,12 +27,6 @@ pyplot = pytest.importorskip("matplotlib.pyplot")  # by name: that `polymargin.p
 from polymargin import plotting  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture
 def machines(iris):
     return [CrammerSingerSVC(tol=1e-6).fit(*iris), WestonWatkinsSVC(tol=1e-6).fit(*iris), LogisticRegression().fit(*iris)]

@@ -92,7 +92,7 @@ class FoldFits:
         start, part = None, self._part(~left_out)
         if self.leftover is not None:
             start = self.machine._start_from(self.machine._leftover_of_part(self.leftover, ~left_out, part), part)
-        if isinstance(start, Start) and not (self._is_moved or self._is_tiny):
+        if self.kernel is None and isinstance(start, Start) and not (self._is_moved or self._is_tiny):
             start = start._replace(spread=self.solution.spread)  # it only scales: a part may have that of all rows
         try:
             return self._scores_from(start, part, left_out)

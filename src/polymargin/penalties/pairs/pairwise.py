@@ -185,10 +185,18 @@ class PairwiseDistances(PowersOfDistances):
         return np.sqrt(self.squares(W))
 
     def mixing(self, W: Array) -> Array | None:
+        """Without its part along ``(1, ..., 1)``, which signed duals of differences have none of.
+
+        It is one over the ridge, and would leave their rounding so many times as large.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             model = self.model(W, self.width(W, 1e-9 * self.value(W)))
             L = np.diag(model.Q.sum(axis=1) + model.ridge) - model.Q
-        return np.asarray(np.linalg.pinv(L)) if np.isfinite(L).all() else np.zeros_like(L)
+            L += float(np.diag(L).mean())  # along that part alone
+        if not np.isfinite(L).all():
+            return np.zeros_like(L)
+        M = np.linalg.pinv(L)
+        return np.asarray(M - M.mean(axis=0) - M.mean(axis=1, keepdims=True) + M.mean())
 
     # ---- for Newton's method ------------------------------------------------------------------------------------
 
