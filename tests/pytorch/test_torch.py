@@ -115,7 +115,7 @@ TINY = 1e-9  # a floor that no value feels
 REGULARIZERS = {
     "pairwise": (
         PairwiseMarginRegularizer(4, scale="power"),
-        lambda W: sum(r**4 for r in distances(W)) + 1e-6 * squared_norm(W),
+        lambda W: sum(r**4 for r in distances(W)) + 1e-7 * squared_norm(W),
     ),
     "pairwise_1": (PairwiseMarginRegularizer(1, epsilon=0, scale="power"), lambda W: sum(distances(W))),
     "pairwise_1.5": (
@@ -187,7 +187,7 @@ def test_ism3_in_the_scale_of_the_equation_and_of_the_program(loss):
 def test_ism3_is_a_loss_and_a_regularizer():
     head, (S, y) = layer(), scores()
     logistic = sum(pairwise(lambda m: math.log1p(math.exp(-m)))(s, k) for s, k in zip(S.tolist(), y.tolist(), strict=True))
-    R = REGULARIZERS["pairwise"][1](head.weight.tolist()) + 1e-6 * squared_norm([head.bias.tolist()])
+    R = REGULARIZERS["pairwise"][1](head.weight.tolist()) + 1e-7 * squared_norm([head.bias.tolist()])
     assert ism3(head, loss="logistic", reduction="sum")(S, y).item() == pytest.approx(logistic + 0.02 * R, rel=1e-12)
     assert ism3(head)(S, y).item() == pytest.approx(nn.CrossEntropyLoss()(S, y).item() + 0.02 * R, rel=1e-12)
 
