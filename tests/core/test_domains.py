@@ -130,7 +130,7 @@ def optimum(name: str, loss: ScoreLoss, metric: str, intercept: bool) -> float:
     return optimum_of(name, problem_of(loss), penalty, intercept).value
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("build", BUILDS)
 @each_loss_in_its_metrics

@@ -106,7 +106,7 @@ def undisturbed(wide_blocks):
     return OnDask(tol=1e-4, fit_intercept=False).fit(wide_blocks, client=False)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("after", [0.3, 1.0, 2.5])
 def test_a_killed_worker_costs_time_not_the_result(client, wide_blocks, undisturbed, after):
     from polymargin.dask import CrammerSingerSVC as OnDask

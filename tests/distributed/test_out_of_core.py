@@ -194,7 +194,7 @@ print(json.dumps([*said, (Path(sys.argv[1]) / "killed" / "vectors.npy").exists()
 """
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("d", [8, 1200])  # Newton's method, ascent
 def test_a_killed_fit_goes_on_to_the_same_bits(d, tmp_path):

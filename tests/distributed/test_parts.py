@@ -116,7 +116,7 @@ LABELS = {  # how y is given
 }
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("loss", ["relevance", "squared_relevance"])
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("kind", LABELS)

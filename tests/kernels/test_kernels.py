@@ -29,7 +29,7 @@ def blobs(seed: int = 0, n: int = 40, c: int = 3):
     return rng.normal(size=(n, 2)) + 1.5 * rng.normal(size=(c, 2))[y], y
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 @each_convex

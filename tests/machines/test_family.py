@@ -93,7 +93,7 @@ def _optimum(name: str, problem: Problem, penalty: str) -> float:
             return np.nan
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("name, loss, penalty", PRODUCTS)
 def test_every_product_is_optimal(name: str, loss: Any, penalty: str, request: pytest.FixtureRequest) -> None:
     """One random problem of half of them; twenty of all with ``--pool all``."""

@@ -388,7 +388,7 @@ def hard_problems():
     yield "digits", X[:150], y[:150]
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("X, y", [pytest.param(X, y, id=name) for name, X, y in hard_problems()])
@@ -445,7 +445,7 @@ def wild_problem(seed):
 
 
 # Most of these seeds ended in "this is a bug", in overflows or at W = 0; the others are there for company.
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("seed", [0, 1, 7, 25, 65, 177, 205, 299, 360, 371, 376, 382, 435, 446, 478, 675, 827, 1107, 1427])
 @pytest.mark.parametrize("relaxation", ["cccp", "paper"])
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")

@@ -239,7 +239,7 @@ def test_text_columns_are_refused(machine, frame):
         machine().fit(X, [0, 1, 0, 1])
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("bad, word", [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])

@@ -21,7 +21,7 @@ PLAIN = {"multilabel": False, "shape": "plain", "storage": "C", "dtype": "float6
 TAME = {"scale_level": 0.0, "common_scale": 0.0, "offset_level": 0.0, "density": 1.0}
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("name", CASES)
 def test_what_failed_once_holds(name):
     failures, _ = invariants.judge(build(CASES[name]))

@@ -43,7 +43,7 @@ def integer_weights(n):
 # -- metamorphic rules -------------------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
 def test_same_random_state_same_bits_whatever_n_jobs(machine, params, container):
@@ -78,7 +78,7 @@ def test_another_random_state_another_way_to_the_same_optimum(machine, params, o
     assert_same_machine(first, second, X)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @dense_or_sparse
 @each_variant
 def test_integer_weights_equal_repeated_rows(machine, params, container, overlapping):
@@ -91,7 +91,7 @@ def test_integer_weights_equal_repeated_rows(machine, params, container, overlap
     assert weighted.objective(X[rows], y[rows]) == pytest.approx(weighted.objective_, rel=1e-9)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @dense_or_sparse
 @each_variant
 def test_weight_zero_equals_row_left_out(machine, params, container, overlapping):
@@ -108,7 +108,7 @@ def test_weight_zero_equals_row_left_out(machine, params, container, overlapping
     np.testing.assert_array_equal(zero.class_vectors_[:, -1], 0.0)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("factor", [0.01, 0.5, 30.0])
 @each_variant
 def test_scaling_the_weights_scales_C(machine, params, factor, overlapping):
@@ -155,7 +155,7 @@ def test_feature_order_does_not_matter(machine, params, overlapping):
     assert straight.objective_ == pytest.approx(shuffled.objective_, abs=slack(straight, shuffled))
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])
 @each_variant
@@ -304,7 +304,7 @@ def test_history_never_contradicts_the_certificate(machine, params, overlapping)
     assert primal[-1] == pytest.approx(certificate.primal, rel=1e-9)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @dense_or_sparse
 @each_variant
 def test_single_precision_stays_single(machine, params, container, overlapping):
@@ -320,7 +320,7 @@ def test_single_precision_stays_single(machine, params, container, overlapping):
     assert est.objective_ == pytest.approx(double.objective_, rel=3e-4)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, bool, np.float16, np.longdouble])
 @each_machine
 def test_other_numbers_are_converted(machine, dtype, overlapping):
@@ -346,7 +346,7 @@ def test_memory_layout_does_not_matter(machine, layout, overlapping):
 # -- warm start, copies, pickles ---------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @dense_or_sparse
 @each_variant
 def test_warm_start_reaches_the_same_optimum(machine, params, container, overlapping):

@@ -69,7 +69,7 @@ def seconds_to_interrupt(est, X, y, after):
     raise AssertionError("the fit was over before the interrupt: make it longer")
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @posix_only
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -125,7 +125,7 @@ def test_01_ctrl_c_from_outside(machine, n_jobs):
 # -- 2: threads --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
 def test_02_fits_in_threads_are_bit_identical(machine, params, container, wine):
@@ -191,7 +191,7 @@ def test_03_a_class_of_weight_zero_is_one_clear_error(machine, container, labels
             machine().fit(container(X), y, sample_weight=np.where(y == absent, 0.0, 1.0))
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 3: 0.2}], ids=str)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -213,7 +213,7 @@ def test_05_negative_weights_are_named(machine, iris):
             machine().fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("labels", [[0, 1], [1, 0], ["b", "a"], [False, True]], ids=str)
 @each_variant
 def test_06_class_weights_reach_the_named_class(machine, params, labels, two_classes):
@@ -237,7 +237,7 @@ def test_06_class_weights_reach_the_named_class(machine, params, labels, two_cla
 # -- 7: 64-bit indices -------------------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.csc_array])
 @each_variant
@@ -357,7 +357,7 @@ def test_11_well_scaled_data_does_not_warn(machine, params, iris):
 # -- 12 and 13: stopping -----------------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("max_iter", [1, 2, 7])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 @each_variant
@@ -557,7 +557,7 @@ def test_17_unsorted_and_duplicate_entries(machine, params, wine):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("container", [np.array, np.asfortranarray, sp.csr_array, sp.csc_array])
 @each_variant

@@ -122,7 +122,7 @@ def test_the_plan_takes_every_loss_to_the_end(name, loss, fit_intercept):
 # ---- coupled classes --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.pool(0.4)
+@pytest.mark.pool(0.33)
 @pytest.mark.parametrize("alpha", [-0.2, 0.6])
 @both_offsets
 @each_loss
