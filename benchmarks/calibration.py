@@ -49,7 +49,7 @@ METHODS = ("sigmoid", "isotonic", "temperature")  # the last one since scikit-le
 AVERAGED = "ours, averaged"
 ALONE = "temperature, one machine"  # ensemble=False, as ours: the others average five machines
 C = {"mnist": 0.1}
-REPETITIONS = 3  # of times
+REPETITIONS = 3  # of times; with several splits one each
 PARTS = ("calibration", "rejection", "limits")
 HEADER = ["data", "machine", "side", "log loss", "ECE", "+-", "ECE if right", "over-confidence", "Brier", "seconds", "fits"]
 HEADER += ["log loss/best", "ECE/best", "seconds/best", "ECE - best"]
@@ -111,7 +111,7 @@ def calibrate(name: str, splits: judged.Splits, repetitions: int) -> tuple[list[
         machine = machine_type(C=C.get(name, 1.0), random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            runs = [measure(machine, splits.of(seed), repetitions if splits.n == 1 else 1) for seed in range(splits.n)]
+            runs = [measure(machine, splits.of(seed), repetitions) for seed in range(splits.n)]
         content[machine_type.__name__] = runs
         lines += [[name, machine_type.__name__, *cells] for cells in compared(runs)]
         print(f"  {name}: {machine_type.__name__} done", flush=True)
@@ -210,7 +210,7 @@ def risk_and_coverage(machine: Any, data: base.Data, held: Any, rest: Any, wante
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", nargs="+", metavar="NAME", help=f"only these of {', '.join(judged.NAMES)}")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="of times, which take turns")
+    parser.add_argument("--repetitions", type=int, help=f"of times, which take turns ({REPETITIONS}, of many splits 1)")
     parser.add_argument("--splits", type=int, default=0, help="so many random splits instead of the data's own")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2])
 
@@ -221,7 +221,8 @@ def main(args: argparse.Namespace) -> None:
     if "calibration" in args.parts:
         lines = []
         for name, splits in sources.items():
-            more, content["calibration"][name] = calibrate(name, splits, args.repetitions)
+            repetitions = args.repetitions or (REPETITIONS if splits.n == 1 else 1)
+            more, content["calibration"][name] = calibrate(name, splits, repetitions)
             lines += more
         print(f"\n{aligned(HEADER, lines)}")
     if "rejection" in args.parts:

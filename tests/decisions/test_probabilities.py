@@ -204,7 +204,7 @@ def test_a_start_that_rounding_spoils_is_left_out():
         assert np.isfinite(est.predict_log_proba(case.X)).all()
 
 
-@pytest.mark.parametrize("n, n_folds", [(4_000, 3), (10_000, 1), (18_000, 1)])
+@pytest.mark.parametrize("n, n_folds", [(4_000, 3), (8_000, 1), (10_000, 1), (18_000, 1)])
 def test_many_rows_need_few_folds(n, n_folds, monkeypatch):
     """Just enough rows are left out, in one fold where there are plenty."""
     calls = []
@@ -378,6 +378,9 @@ def test_mixing_repairs_scores_that_are_confused_and_the_lapse_odd_rows():
     plain = newton(confused, outcomes, np.zeros((4, 0)))
     assert outcomes.losses(found.apply(confused)).mean() < 0.8 * outcomes.losses(plain.apply(confused)).mean()
     assert with_mixing(S, outcomes, newton(S, outcomes, np.zeros((4, 0)))).mixing is not None
+    again, cold = (with_mixing(confused, outcomes, start) for start in (found, plain))  # the same end from anywhere
+    values = [outcomes.losses(one.apply(confused)).mean() for one in (again, cold)]
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
     y[::20] = np.random.default_rng(1).integers(4, size=200)
     odd = with_lapse(S, ClassOutcomes(y, np.ones(4000), 4), newton(S, ClassOutcomes(y, np.ones(4000), 4), np.zeros((4, 0))))
     assert 0.02 < odd.lapse < 0.09 and odd.slope == pytest.approx(4.0, rel=0.2)

@@ -118,9 +118,9 @@ def fit_scaling(S: Array, outcomes: Likelihood, seed: int = 0) -> Scaling:
     best, at_stake = plain, outcomes.losses(plain.apply(S))  # one number learns nothing by heart
     richer = _richer(len(S), c, outcomes)
     for fit in richer:
-        losses = _left_out_losses(S, outcomes, fit, plain, at_stake, seed, is_last=fit is richer[-1])
+        losses, of_some = _left_out_losses(S, outcomes, fit, plain, at_stake, seed, is_last=fit is richer[-1])
         if _pays(at_stake - losses):
-            best, at_stake = fit(S, outcomes, plain), losses
+            best, at_stake = fit(S, outcomes, of_some), losses
     return with_lapse(S, outcomes, best) if outcomes.lapses and best.mixing is None else best
 
 
@@ -139,12 +139,12 @@ def _pays(gains: Array, errors: float = 1.0) -> bool:
 
 def _left_out_losses(
     S: Array, outcomes: Likelihood, fit: Fit, start: Scaling, at_stake: Array, seed: int, *, is_last: bool
-) -> Array:
-    """The loss of every row by a scaling of others.
+) -> tuple[Array, Scaling]:
+    """The loss of every row by a scaling of others, and the last of these scalings.
 
     Of some rows only, once these say that it does not pay, or, where nothing else is to be compared with it, that it does.
     """
-    folds, found = outcomes.folds(_PARTS, seed), at_stake.copy()
+    folds, found, scaling = outcomes.folds(_PARTS, seed), at_stake.copy(), start
     for fold in range(_PARTS):
         out = folds == fold
         if out.any():
@@ -153,7 +153,7 @@ def _left_out_losses(
         gains = at_stake - found
         if gains.sum() < 0.0 or (is_last and _pays(gains[folds <= fold], _CLEARLY)):
             break
-    return found
+    return found, scaling
 
 
 # ---- slope and biases ---------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _descended(
 
 
 def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
-    """The same slope with the best D and biases.
+    """The same slope with the best D and biases; `start` may have some of both.
 
     Each class has its column of E = (D, biases), in coordinates in which it is about as steep in all directions.
     """
@@ -239,8 +239,11 @@ def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
         gradient = terms.gradient.T @ A + prior * E
         return terms.value + 0.5 * float((prior * E * E).sum()), (gradient[:, None, :] @ to_column).ravel()
 
-    settings = {"ftol": _ENOUGH, "maxiter": 100}
-    E = columns(minimize(value, np.zeros(c * (c + 1)), jac=True, method="L-BFGS-B", options=settings).x).T
+    x0, settings = np.zeros((c, c + 1)), {"ftol": _ENOUGH, "maxiter": 100}
+    if start.mixing is not None:
+        known = np.column_stack([start.mixing.T - np.eye(c), start.biases])
+        x0 = np.linalg.solve(to_column, known[..., None])[..., 0]
+    E = columns(minimize(value, x0.ravel(), jac=True, method="L-BFGS-B", options=settings).x).T
     return start._replace(biases=E[-1].copy(), mixing=np.eye(c) + E[:-1])
 
 

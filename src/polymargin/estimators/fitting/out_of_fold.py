@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from polymargin.features.kernel_map import KernelMap
 
 FEW, MANY = 3, 5  # folds: few where all rows are needed
+LARGER = 4  # instead of many, if one fold then has enough rows: one machine less
 SMALL = 1800  # rows up to which all folds are worked on, and finely
 ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
 FINER = 3e-2  # relative gap of machines of fewer rows
@@ -171,7 +172,10 @@ def _n_folds(problem: Any, enough: int) -> int:
 
     Folds differ by at most one row a class.
     """
-    return FEW if problem.n_rows < 2 * SMALL else max(MANY, problem.n_rows // (enough + problem.n_classes))
+    if problem.n_rows < 2 * SMALL:
+        return FEW
+    with_enough = problem.n_rows // (enough + problem.n_classes)
+    return with_enough if with_enough == LARGER else max(MANY, with_enough)
 
 
 def scores_left_out(fits: FoldFits, folds: Folds, enough: int) -> tuple[Array, NDArray[np.bool_]]:
