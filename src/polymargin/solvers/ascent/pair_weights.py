@@ -34,6 +34,7 @@ from polymargin.solvers.ascent.moves import FreeIntercept, Move, PairWeights
 from polymargin.solvers.interior.pair_iterate import PairIterate
 from polymargin.solvers.newton.faces.active_set import newton_on_pairs
 from polymargin.solvers.progress import Stall
+from polymargin.solvers.rows import centre_and_coupling
 from polymargin.solvers.types import Start, sparse_duals
 
 Array = NDArray[np.float64]
@@ -100,6 +101,7 @@ class _PairAscent(Proof):
         self._now, self._ledger, self._seed = now, ledger, seed
         if start is None:
             now.start_along_means()
+        self._spread = centre_and_coupling(now.design.X) if now.problem.fit_intercept else None
         assert now.problem.penalty.pair_powers is not None
         self._penalty, n = now.problem.penalty, now.problem.n_rows
         W = now.V[: now.design.r] if start is None else start.W
@@ -118,8 +120,8 @@ class _PairAscent(Proof):
         self._weights = PairWeights(loop, self._penalty, self._metric, **settings)
         self._moves: list[Move] = [self._weights]
         self._intercept: FreeIntercept | None = None
-        if problem.fit_intercept:
-            self._intercept = FreeIntercept(loop, np.ascontiguousarray(design.mean), design.mean_square)
+        if self._spread is not None:
+            self._intercept = FreeIntercept(loop, *self._spread)
             self._moves.append(self._intercept)
         return loop
 
