@@ -29,6 +29,7 @@ from . import (
     paths,
     recommend,
     startup,
+    threads,
     versions,
 )
 from . import papers as papers
@@ -37,6 +38,7 @@ COMMANDS = {
     "linear": linear,
     "hard": hard,
     "heads": heads,
+    "threads": threads,
     "kernels": kernels,
     "startup": startup,
     "growth": growth,
