@@ -6,6 +6,11 @@
 #include <cstddef>
 #include <cstring>
 
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__AVX__)
+#define POLYMARGIN_AVX
+#include <immintrin.h>
+#endif
+
 namespace polymargin {
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -34,7 +39,9 @@ inline Pack load(const double* from) {
 }
 
 inline Pack load(const float* from) {
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(POLYMARGIN_AVX)
+    return static_cast<Pack>(_mm256_cvtps_pd(_mm_loadu_ps(from)));  // one instruction; GCC makes five of the vector types' conversion
+#elif defined(__GNUC__) || defined(__clang__)
     FloatPack pack;
     std::memcpy(&pack, from, sizeof pack);
     return __builtin_convertvector(pack, Pack);
