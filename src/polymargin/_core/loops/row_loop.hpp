@@ -21,6 +21,7 @@
 #include "threads/exchange.hpp"
 #include "threads/team.hpp"
 #include "threads/together.hpp"
+#include "threads/which_pays.hpp"
 
 namespace polymargin {
 
@@ -186,9 +187,21 @@ private:
         if (together_.now() == 1) {
             again = epoch_one_by_one(max_visits, poll);
         } else {
-            again = team.size() > 1 ? epoch_in_parts(max_visits, team, poll) : epoch_together(max_visits, poll);
+            again = together(max_visits, team, poll);
         }
         if (again) restore();
+    }
+
+    bool together(std::int64_t max_visits, Team& team, const Poll& poll) {
+        if (team.size() == 1) return epoch_together(max_visits, poll);
+        const bool by_threads = which_pays_.threads_next();
+        bool again = false;
+        which_pays_.measure(by_threads, [&] {
+            const std::int64_t before = progress().visits;
+            again = by_threads ? epoch_in_parts(max_visits, team, poll) : epoch_together(max_visits, poll);
+            return progress().visits - before;
+        });
+        return again;
     }
 
     bool epoch_one_by_one(std::int64_t max_visits, const Poll& poll) {
@@ -469,6 +482,7 @@ private:
     bool reads_ahead_;  // inner products of two rows at a time
 
     Together together_;
+    WhichPays which_pays_;
     std::vector<Place> places_;
     static constexpr Size long_lists = 256;  // from so many classes on threads share the solving of rows too
     std::vector<Exchange::Answer> answers_;
