@@ -74,6 +74,15 @@ def test_23_coefficients_stay_double_where_single_precision_costs_more_than_the_
     assert hard.certificate_.status == "optimal"
 
 
+@pytest.mark.parametrize("C", [0.1, 0.3, 0.7])
+@pytest.mark.parametrize("spread", [0.0, 1e-3])
+def test_23_the_bound_is_true_where_rows_are_nearly_the_same(C, spread):
+    """Ascent crawls there, and its epochs are extrapolated far beyond the domains of the duals: they must come back."""
+    X = 10.0 * (1.0 + spread * np.random.default_rng(56).standard_normal((296, 1)))
+    y = np.arange(296) >= 148
+    assert_true_of_the_arrays(fitted(CrammerSingerSVC, X, y, C=C, fit_intercept=False, tol=1e-3), X, y)
+
+
 def test_24_values_that_are_not_finite_prove_nothing():
     for primal, dual in ((math.inf, -math.inf), (math.inf, 0.0), (1.0, -math.inf), (math.nan, 0.0)):
         ledger = Ledger(tol=1.0)

@@ -4,6 +4,7 @@
 
 #include "metrics/identity.hpp"
 #include "common/capped_prices.hpp"
+#include "common/thresholds.hpp"
 
 namespace polymargin {
 
@@ -25,8 +26,8 @@ public:
         const double cap = duals.cost / k_, left = std::max(0.0, duals.cost - held);
         double sum = 0.0;
         for (Size k = 0; k < duals.count; ++k) sum += std::min(std::max(0.0, a[k]), cap);
-        const double nu = closed || sum > left ? price_of(a, duals.count, cap, left, 0.0, 0.0).nu : 0.0;
-        for (Size k = 0; k < duals.count; ++k) a[k] = std::min(std::max(0.0, a[k] - nu), cap);
+        if (closed || sum > left) take_off(a, duals.count, duals.cost, [&] { return price_of(a, duals.count, cap, left, 0.0, 0.0).nu; });
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::min(std::max(0.0, a[k]), cap);
     }
 
     // As in top_k.hpp, without the cone.

@@ -76,9 +76,9 @@ struct Simplex : RelativeMargins {
     void project(const RowDuals& duals, bool closed, double /*held*/, double* a, double* scratch) const {
         double sum = 0.0;
         for (Size k = 0; k < duals.count; ++k) sum += std::max(0.0, a[k]);
-        double nu = 0.0;
-        if (closed || sum > duals.cost) nu = simplex_threshold(a, duals.count, duals.cost, scratch);
-        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k] - nu);
+        const auto price_of = [&] { return simplex_threshold(a, duals.count, duals.cost, scratch); };
+        if (closed || sum > duals.cost) take_off(a, duals.count, duals.cost, price_of);
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
     }
 
     Assessment assess(RowView& row, double /*threshold*/) const {

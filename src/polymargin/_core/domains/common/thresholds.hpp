@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "rows/basics.hpp"
 
@@ -61,6 +62,18 @@ inline double price(const double* o, const double* r, Size count, double weight,
         nu = next;
     }
     return nu;
+}
+
+// a_k - nu for all k, at the price nu that `price_of` finds for a. Among values far larger than the `cost` which they are to share the
+// price has no digits left for it: it is taken off, and sought again.
+template <class PriceOf>
+void take_off(double* a, Size count, double cost, const PriceOf& price_of) {
+    constexpr int most = 3;
+    double nu = infinity;
+    for (int k = 0; k < most && std::fabs(nu) > cost; ++k) {
+        nu = price_of();
+        for (Size l = 0; l < count; ++l) a[l] -= nu;
+    }
 }
 
 }  // namespace polymargin
