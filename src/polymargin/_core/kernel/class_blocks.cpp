@@ -105,7 +105,8 @@ void ClassBlocks::add(const Entry& e, double step) {
     const Size k = static_cast<Size>(e.k), n = members_[k].size();
     const float* from = blocks_.data() + block_begin_[k] + e.at * n;
     double* to = scores_.data() + score_begin_[k];
-    for (Size j = 0; j < n; ++j) to[j] += step * static_cast<double>(from[j]);
+    const double scaled = step * data_.metric.scale(k);
+    for (Size j = 0; j < n; ++j) to[j] += scaled * static_cast<double>(from[j]);
     shift(e.k, step);
 }
 
