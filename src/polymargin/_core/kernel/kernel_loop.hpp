@@ -65,7 +65,7 @@ public:
 
 private:
     static constexpr int most_rounds_ = 500;
-    static constexpr int sweeps_ = 20, averaged_ = 5;  // of a block
+    static constexpr int sweeps_ = 40, averaged_ = 5;  // of a block
     static constexpr double enough_ = 0.1;             // of a block's gap, or of the goal, ends its sweeps
     static constexpr double skip_below_ = 0.1;         // of the average gap of a row: rows that are left behind come back
     static constexpr double rest_below_ = 0.3;         // the same within a block
