@@ -243,6 +243,9 @@ def kernel_ascend(
     seed: int,
     parameters: Sequence[float] = ...,
     targets: _Floats | None = ...,
+    ridge: float = ...,
+    scales: _Floats | None = ...,
+    mixing: _Floats | None = ...,
 ) -> tuple[int, float]: ...
 def kernel_gaps(
     domain: str,

@@ -452,14 +452,27 @@ def lower_bound(
     `hidden` is what rounding may hide in these sums and in the values they are compared with: it is taken off.
     """
     r = design.r
-    sums = gradient[r] if design.fit_intercept else np.zeros(gradient.shape[1])
-    Z = -(gradient[:r] + np.outer(design.mean, sums))
+    sums = gradient[r] if design.fit_intercept else None
+    Z = -(gradient[:r] + np.outer(design.mean, sums)) if sums is not None else -gradient[:r]
+    return bound_of_sums(penalty, model, Z, sums, linear, longest, hidden)
+
+
+def bound_of_sums(
+    penalty: Penalty,
+    model: HessianModel,
+    Z: Array,
+    sums: Array | None,
+    linear: float,
+    longest: float,
+    hidden: float = 0.0,
+) -> float:
+    """The same of duals that make the class vectors Z, and of offsets these sums; None if there are no offsets."""
     cost, ray = penalty.conjugate_along(model, Z)
     scale = abs(linear)
-    offsets = penalty.offset_conjugate(sums, scale) if design.fit_intercept else 0.0
+    offsets = 0.0 if sums is None else penalty.offset_conjugate(sums, scale)
 
     def value(t: float) -> float:
-        found = t * linear - cost(t) - (penalty.offset_conjugate(t * sums, scale) if design.fit_intercept else 0.0)
+        found = t * linear - cost(t) - (0.0 if sums is None else penalty.offset_conjugate(t * sums, scale))
         return found if np.isfinite(found) else 0.0
 
     with np.errstate(over="ignore", invalid="ignore"):

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metrics/between_classes.hpp"
+#include "metrics/class_scales.hpp"
 #include "metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/row_view.hpp"
@@ -88,6 +89,40 @@ struct Box : RelativeMargins {
             if (!(A > low && A < high)) break;
         }
         for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), cost);
+    }
+
+    // The same with a curvature a class: a_l = clip(z_l - r_l A, 0, u), r_l = h_y / h_l. z in row.scratch, r in row.next.
+    void solve(RowView& row, const ClassScales& metric) const {
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        double *z = row.scratch, *r = row.next;
+        const double own = metric.curvature(row.y), parked = row.parked_sum(), cost = row.cost;
+        double total = parked;
+        for (Size k = 0; k < row.count; ++k) total += row.a[k];
+        double low = parked - cost, high = parked + cost;
+        for (Size k = 0; k < row.count; ++k) {
+            const double inverse = 1.0 / metric.curvature(row.classes[k]);
+            r[k] = own * inverse;
+            z[k] = (row.g[k] - row.g_target) * inverse + row.a[k] + r[k] * total;
+            high += cost;
+        }
+        double A = std::min(std::max(total, low), high);
+        for (int step = 0; step < 200; ++step) {
+            double sum = parked, free_sum = parked, slope = 1.0;
+            for (Size k = 0; k < row.count; ++k) {
+                const double value = z[k] - r[k] * A, taken = std::min(std::max(value, 0.0), cost);
+                const bool is_free = (value > 0.0) & (value < cost);
+                sum += taken;
+                free_sum += is_free ? z[k] : taken;
+                slope += is_free ? r[k] : 0.0;
+            }
+            (A < sum ? low : high) = A;
+            const double newton = free_sum / slope;
+            if (newton == A) break;
+            const double middle = 0.5 * (low + high);
+            A = newton > low && newton < high ? newton : middle;
+            if (!(A > low && A < high)) break;
+        }
+        for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - r[k] * A, 0.0), cost);
     }
 
     // A matrix between the classes gives no closed form; the row's few duals are solved for by cyclic coordinate ascent,

@@ -1,9 +1,11 @@
 // Python's door to the working sets of the kernel dual: arrays in, changed in place.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "kernel/kernel_loop.hpp"
@@ -16,6 +18,8 @@ using namespace nb::literals;
 namespace polymargin {
 namespace {
 
+using MaybeVector = std::optional<Vector<double>>;
+
 KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a, Vector<Index>& y, Vector<double>& cost,
                    Changed<double, 1>& b, double* sums, double inverse_rho, const Targets& targets) {
     const Size c = S.shape(0), m = S.shape(1);
@@ -24,15 +28,41 @@ KernelData data_of(const float* K, Changed<double, 2>& S, Changed<double, 2>& a,
     }
     check_range(y, c, "y");
     if (targets) check_shape(*targets, c, c, "targets");
-    return {m, c, K, S.data(), a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho, targets ? targets->data() : nullptr};
+    const double* const wanted = targets ? targets->data() : nullptr;
+    return {m, c, K, S.data(), nullptr, a.data(), y.data(), cost.data(), b.data(), sums, inverse_rho, 0.0, {}, wanted};
+}
+
+// The scores of sums S of kernel values.
+std::vector<double> mixed(const KernelMetric& metric, const double* S, Size c, Size m) {
+    std::vector<double> scores(c * m, 0.0);
+    for (Size l = 0; l < c; ++l) {
+        double* to = scores.data() + l * m;
+        for (Size k = 0; k < c; ++k) {
+            const double times = metric.mixing ? metric.mixing[k * c + l] : k == l ? metric.scale(k) : 0.0;
+            if (times == 0.0) continue;
+            for (Size j = 0; j < m; ++j) to[j] += times * S[k * m + j];
+        }
+    }
+    return scores;
 }
 
 std::pair<std::int64_t, double> ascend(const std::string& domain, Matrix<float> K, Changed<double, 2> S, Changed<double, 2> a,
                                        Vector<Index> y, Vector<double> cost, Changed<double, 1> b, Changed<double, 1> sums,
                                        double inverse_rho, double goal, std::int64_t max_visits, std::uint64_t seed,
-                                       const Parameters& parameters, const Targets& targets) {
-    const KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho, targets);
+                                       const Parameters& parameters, const Targets& targets, double ridge,
+                                       const MaybeVector& scales, const Targets& mixing) {
+    KernelData data = data_of(K.data(), S, a, y, cost, b, sums.data(), inverse_rho, targets);
     check_size(sums, data.c, "sums");
+    if (scales) check_size(*scales, data.c, "scales");
+    if (mixing) check_shape(*mixing, data.c, data.c, "mixing");
+    if (mixing && !scales) throw std::invalid_argument("mixing needs scales that bound it");
+    data.ridge = ridge;
+    data.metric = {mixing ? mixing->data() : nullptr, scales ? scales->data() : nullptr};
+    std::vector<double> scores;
+    if (!data.metric.is_identity()) {
+        scores = mixed(data.metric, S.data(), data.c, data.m);
+        data.Z = std::exchange(data.S, scores.data());
+    }
     if (K.shape(0) != data.m || K.shape(1) != data.m) throw std::invalid_argument("K must be of shape (m, m)");
     const auto rows = domain_kind(domain).make(parameters, data.c)->kernel_rows(data.c);
     KernelLoop loop(*rows, data, seed);
@@ -89,7 +119,8 @@ void bind_kernel(nb::module_& m) {
     bind_gather<float>(m);
     m.def("kernel_ascend", &ascend, "domain"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
           "y"_a.noconvert(), "cost"_a.noconvert(), "b"_a.noconvert(), "sums"_a.noconvert(), "inverse_rho"_a, "goal"_a,
-          "max_visits"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none());
+          "max_visits"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), "ridge"_a = 0.0,
+          "scales"_a = nb::none(), "mixing"_a = nb::none());
     m.def("kernel_room", &room, "domain"_a, "a"_a.noconvert(), "cost"_a.noconvert(), "parameters"_a = Parameters());
     m.def("kernel_gaps", &gaps, "domain"_a, "S"_a.noconvert(), "a"_a.noconvert(), "y"_a.noconvert(),
           "cost"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert(), "parameters"_a = Parameters(), "targets"_a = nb::none());

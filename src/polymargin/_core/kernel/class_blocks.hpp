@@ -49,7 +49,10 @@ public:
     Size count(Size r) const { return begin_[r + 1] - begin_[r]; }
     const Entry* entries(Size r) const { return entries_.data() + begin_[r]; }
 
-    double score(const Entry& e) const { return scores_[score_begin_[static_cast<Size>(e.k)] + e.at]; }
+    double score(const Entry& e) const {
+        const Size at = score_begin_[static_cast<Size>(e.k)] + e.at;
+        return scores_[at] + static_cast<double>(moved_[at]);
+    }
 
     // Adds a signed dual of the entry's row to scores, sums and offsets.
     void add(const Entry& e, double step);
@@ -72,10 +75,11 @@ private:
     std::vector<std::uint32_t> rows_, taken_;
     std::vector<Size> begin_, counts_;
     std::vector<Entry> entries_;
-    std::vector<std::vector<std::uint32_t>> members_;  // numbers among rows_, by class
+    std::vector<std::vector<std::uint32_t>> members_;  // by class: numbers among rows_, then of columns of K
     std::vector<Size> score_begin_, block_begin_;
     Size squares_ = 0, n_averaged_ = 0;
     std::vector<double> scores_, before_, average_;
+    std::vector<float> moved_;  // how far scores are from scores_: in single precision, as K is, which shrinks with the steps
     std::vector<float> blocks_, shared_;
 };
 

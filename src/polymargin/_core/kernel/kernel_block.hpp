@@ -12,6 +12,8 @@
 
 #include "class_blocks.hpp"
 #include "domains/common/row_view.hpp"
+#include "domains/common/solve_in.hpp"
+#include "metrics/class_scales.hpp"
 #include "metrics/identity.hpp"
 
 namespace polymargin {
@@ -19,7 +21,9 @@ namespace polymargin {
 // One row's arrays, and how its view is gathered.
 class RowDesk {
 public:
-    explicit RowDesk(Size c) : classes_(c), parked_(c), parked_duals_(c), a_(c), g_(c), next_(c), scratch_(c) {}
+    // With room for the own class behind all others.
+    explicit RowDesk(Size c)
+        : classes_(c + 1), parked_(c), parked_duals_(c), a_(c), g_(c), next_(c + 1), scratch_(c + 1) {}
 
     // All classes.
     RowView look(const KernelData& data, Size i) {
@@ -78,7 +82,7 @@ public:
 template <class Domain>
 class KernelBlock final : public KernelRows {
 public:
-    KernelBlock(const Domain& domain, Size c) : domain_(domain), desk_(c) {}
+    KernelBlock(const Domain& domain, Size c) : domain_(domain), desk_(c), scales_(c + 1) {}
 
     double gaps(const KernelData& data, double* out, const Poll& poll) override {
         std::vector<double> scores(data.c);
@@ -121,8 +125,7 @@ public:
             gap += seen.gap;
             if (!(seen.violation > 0.0 && seen.gap > quiet)) continue;
             const Size i = blocks.row(r);
-            const double q = static_cast<double>(data.K[i * data.m + i]) + data.inverse_rho;
-            domain_.solve(row, Identity{q / relaxation_});
+            solve(data, blocks, r, row);
             move(data, blocks, r, row);
             if ((++moved & 63) == 0) poll();
         }
@@ -131,6 +134,18 @@ public:
 
 private:
     static constexpr double relaxation_ = 1.4;
+
+    void solve(const KernelData& data, const ClassBlocks& blocks, Size r, RowView& row) {
+        const Size i = blocks.row(r);
+        const double q = static_cast<double>(data.K[i * data.m + i]) / relaxation_, offset = data.inverse_rho / relaxation_;
+        if (!data.metric.scales) return domain_.solve(row, Identity{q + offset});
+        const ClassBlocks::Entry* entries = blocks.entries(r);
+        for (Size e = 0; e < blocks.count(r); ++e) scales_[e] = data.metric.scales[entries[e].k];
+        const Index own = row.y;
+        row.y = 0;  // its number in the list
+        solve_in(ClassScales{scales_.data(), q + offset, offset}, domain_, row);
+        row.y = own;
+    }
 
     static void move(const KernelData& data, ClassBlocks& blocks, Size r, const RowView& row) {
         const ClassBlocks::Entry* entries = blocks.entries(r);
@@ -149,6 +164,7 @@ private:
 
     const Domain domain_;
     RowDesk desk_;
+    std::vector<double> scales_;  // of the classes that a row lists
 };
 
 }  // namespace polymargin

@@ -1,10 +1,11 @@
 // Dual block-coordinate ascent on a working set of m rows, given their block of the kernel matrix.
 //
-//   maximise   sum_il a_il delta_yl - 1/2 sum_k tau_k' K tau_k - centre . sum_i tau_i - (inverse_rho/2) |sum_i tau_i|^2
+//   maximise   sum_il a_il delta_yl - 1/2 sum_kl M_kl tau_k' K tau_l - centre . sum_i tau_i - (inverse_rho/2) |sum_i tau_i|^2
 //
 // over the duals of the working set, tau_iy = sum_l a_il, tau_il = -a_il, all other rows standing still. K (m, m) is
 // symmetric positive semi-definite; b = centre + inverse_rho sum_i tau_i is the offset of the proximal step (0 without an
-// intercept).
+// intercept). M is what the penalty puts between the classes, usually the identity: a block moves in scales of the single
+// classes, which bound M, and what it has moved is mixed by M when it is carried to the scores.
 //
 // A round looks at all rows, takes those whose gap is not far below the average, at random, as many at a time as fit the cache,
 // each with the classes that can matter to it, solves them by sweeps (kernel_block.hpp) and only then carries their steps to the
@@ -36,7 +37,7 @@ struct KernelProgress {
 class KernelLoop {
 public:
     KernelLoop(KernelRows& rows, const KernelData& data, std::uint64_t seed)
-        : rows_(rows), data_(data), random_(seed), blocks_(data) {}
+        : rows_(rows), data_(data), random_(seed), blocks_(data), sums_(data.c * tile_) {}
 
     // Rounds until the gap of the working set and its imbalance are at most `goal`, until `max_visits` rows have been visited
     // (a block's sweeps are one visit of its rows: carrying their steps to all rows is what costs), or until the caller
@@ -64,7 +65,7 @@ public:
 
 private:
     static constexpr int most_rounds_ = 500;
-    static constexpr int sweeps_ = 20, averaged_ = 5;  // of a block
+    static constexpr int sweeps_ = 40, averaged_ = 5;  // of a block
     static constexpr double enough_ = 0.1;             // of a block's gap, or of the goal, ends its sweeps
     static constexpr double skip_below_ = 0.1;         // of the average gap of a row: rows that are left behind come back
     static constexpr double rest_below_ = 0.3;         // the same within a block
@@ -93,15 +94,15 @@ private:
         carry(poll);
     }
 
-    // S += steps' K, tile by tile; sums over the few hundred rows of a block in single precision, as K is.
+    // S += mixing' steps' K, tile by tile; sums over the few hundred rows of a block in single precision, as K is.
     void carry(const Poll& poll) {
-        float sums[tile_];
         for (Size start = 0; start < data_.m; start += tile_) {
             const Size width = std::min(tile_, data_.m - start);
             poll();
             for (Size k = 0; k < data_.c; ++k) {
                 const std::vector<ClassBlocks::Step>& steps = steps_[k];
                 if (steps.empty()) continue;
+                float* const sums = sums_.data() + k * tile_;
                 std::fill_n(sums, width, 0.0f);
                 Size e = 0;
                 for (; e + 4 <= steps.size(); e += 4) add_four(&steps[e], start, width, sums);
@@ -109,10 +110,22 @@ private:
                     const float *from = data_.K + steps[e].row * data_.m + start, value = steps[e].value;
                     for (Size j = 0; j < width; ++j) sums[j] += value * from[j];
                 }
-                double* to = data_.S + k * data_.m + start;
-                for (Size j = 0; j < width; ++j) to[j] += static_cast<double>(sums[j]);
+                add(sums, 1.0, (data_.Z ? data_.Z : data_.S) + k * data_.m + start, width);
+                if (data_.Z) mix(k, start, width);
             }
         }
+    }
+
+    // What class k has moved, in the scores of all classes.
+    void mix(Size k, Size start, Size width) {
+        const float* sums = sums_.data() + k * tile_;
+        double* const S = data_.S + start;
+        if (!data_.metric.mixing) return add(sums, data_.metric.scale(k), S + k * data_.m, width);
+        for (Size l = 0; l < data_.c; ++l) add(sums, data_.metric.mixing[k * data_.c + l], S + l * data_.m, width);
+    }
+
+    static void add(const float* sums, double times, double* to, Size width) {
+        for (Size j = 0; j < width; ++j) to[j] += times * static_cast<double>(sums[j]);
     }
 
     void add_four(const ClassBlocks::Step* s, Size start, Size width, float* sums) const {
@@ -127,14 +140,14 @@ private:
     double imbalance() const {
         double total = 0.0;
         if (data_.inverse_rho > 0.0) {
-            for (Size k = 0; k < data_.c; ++k) total += std::fabs(data_.sums[k]);
+            for (Size k = 0; k < data_.c; ++k) total += std::fabs(data_.imbalance(k));
         }
         return total;
     }
 
     // A step of the proximal point method: the centre moves to b, and b with it.
     void move_centre() {
-        for (Size k = 0; k < data_.c; ++k) data_.b[k] += data_.inverse_rho * data_.sums[k];
+        for (Size k = 0; k < data_.c; ++k) data_.b[k] += data_.inverse_rho * data_.imbalance(k);
     }
 
     KernelRows& rows_;
@@ -144,6 +157,7 @@ private:
     ClassBlocks blocks_;
     ClassBlocks::Steps steps_;
     std::vector<std::uint32_t> visits_, order_;
+    std::vector<float> sums_;  // (c, tile_)
 };
 
 }  // namespace polymargin

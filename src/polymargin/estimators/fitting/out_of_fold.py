@@ -141,8 +141,7 @@ class FoldFits:
         assert self.kernel is not None
         asked = {name: settings[name] for name in ("max_iter", "seed", "start")}
         found = kernel_dual(part, ledger, self.kernel, **asked)
-        support, tau = part.signed_duals(found.duals)
-        scores = self.machine._kernel_scores(self.kernel, rows, part.X[support], tau.T, found.b)
+        scores = self.machine._kernel_scores(self.kernel, rows, part.X[found.support], found.A.T, found.b)
         return scores, found.certificate.status == "interrupted"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from polymargin.features.kernel_map import KernelMap
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, Start
+
+if TYPE_CHECKING:
+    from polymargin.solvers.ascent.kernel import KernelSolution
 
 _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
@@ -72,7 +75,7 @@ def solve_by_kernel_dual(
     """Solves on the kernel itself, where ``problem.X`` holds the rows themselves.
 
     What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to
-    the map and `solve`, if memory has room for the map.
+    the map and `solve`, if memory has room for the map; where the metric between the classes moves, to the active rows.
     """
     from polymargin.solvers.ascent.kernel import kernel_dual
 
@@ -83,18 +86,52 @@ def solve_by_kernel_dual(
     left = max_iter - found.certificate.n_iter
     if found.certificate.status not in ("optimal", "interrupted") and left > 0:
         with suppress(MemoryError):
+            settings |= {"tol": tol, "representative": representative, "max_iter": left, "seed": seed}
+            if not problem.penalty.identity_hessian:
+                return _on_active_rows(solve, problem, ledger, mapping, rows, found, **settings)
             mapping = replace(mapping, gamma=mapping.gamma_)  # as the weights made it
             mapped = replace(problem, X=mapping.fit_transform(problem.X))
-            start = Start(found.duals, found.b)
+            settings["start"] = Start(found.duals, found.b)
             ledger.ask(tol, anew=True)  # the factor differs from K by rounding: it proves its own values
-            settings |= {"tol": tol, "representative": representative, "max_iter": left, "start": start, "seed": seed}
             solution, expansion = solve_and_expand(solve, mapped, ledger, mapping, rows, **settings)
-            n_iter = solution.certificate.n_iter + max_iter - left
-            return solution._replace(certificate=replace(solution.certificate, n_iter=n_iter)), expansion
-    support, tau = problem.signed_duals(found.duals)
-    machine = Machine(np.empty((0, problem.n_classes)), found.b, found.primal)
-    expansion = Expansion(support, tau, representative(found.b), found.penalty, found.primal)
-    return Solution(machine, found.duals, found.certificate), expansion
+            return _after(solution, max_iter - left), expansion
+    return _of_kernel(found, representative)
+
+
+def _on_active_rows(
+    solve: Callable[..., Solution],
+    problem: Problem,
+    ledger: Ledger,
+    mapping: KernelMap,
+    rows: Any,
+    found: KernelSolution,
+    **settings: Any,
+) -> tuple[Solution, Expansion]:
+    """What the kernel dual has left open; the better of the two machines, and of the two bounds."""
+    from polymargin.estimators.kernels.active_rows import solve_on_active_rows
+
+    start = Start(found.duals, found.b, found.scales)
+    solution, expansion = solve_on_active_rows(solve, problem, ledger, mapping, rows, start=start, **settings)
+    solution = _after(solution, found.certificate.n_iter)
+    primal = min(solution.certificate.primal, found.primal)
+    certificate = replace(solution.certificate, dual=max(solution.certificate.dual, found.certificate.dual))
+    certificate = certificate.of_primal(primal, settings["tol"], lambda: problem.rounding_at(primal))
+    if solution.certificate.primal <= found.primal:
+        return solution._replace(certificate=certificate), expansion
+    return _of_kernel(found._replace(certificate=certificate), settings["representative"])
+
+
+def _of_kernel(found: KernelSolution, representative: Callable[[Array], Array]) -> tuple[Solution, Expansion]:
+    """What the kernel dual has found."""
+    expansion = Expansion(found.support, found.A, representative(found.b), found.penalty, found.primal)
+    machine = Machine(found.W, found.b, found.primal)
+    return Solution(machine, found.duals, found.certificate, scales=found.scales), expansion
+
+
+def _after(solution: Solution, n_iter: int) -> Solution:
+    """With the iterations of what went before."""
+    certificate = replace(solution.certificate, n_iter=solution.certificate.n_iter + n_iter)
+    return solution._replace(certificate=certificate)
 
 
 def solve_and_expand(

@@ -19,6 +19,8 @@ from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution, Start, solve
+from polymargin.solvers.ascent.kernel_metrics import is_metric
+from polymargin.solvers.ascent.loops import is_plain
 
 _LOSSES = ("hinge", "squared_hinge")
 
@@ -125,6 +127,10 @@ class LpNormSVC(CostSensitiveClassifier):
         given = 2.0 if self.p == "auto" else self.p
         p = vars(self).get("_fitting", vars(self)).get("p_", given)
         return _penalty_of(float(p), self.loss)
+
+    @property
+    def _has_kernel_dual(self) -> bool:  # type: ignore[override]
+        return self.p != "auto" and is_plain(self._loss()) and is_metric(self._penalty())
 
     @property
     def _has_active_rows(self) -> bool:  # type: ignore[override]

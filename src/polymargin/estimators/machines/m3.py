@@ -16,6 +16,8 @@ from polymargin.penalties import PairwiseDistances, Penalty
 from polymargin.penalties.pairs.scales import SCALES
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution, Start
+from polymargin.solvers.ascent.kernel_metrics import is_metric
+from polymargin.solvers.ascent.loops import is_plain
 from polymargin.solvers.types import NO_DUALS, sparse_duals
 
 LOSSES: dict[str, type[ScoreLoss]] = {"hinge": WestonWatkinsHinge, "logistic": PairwiseLogistic, "softmax": CrossEntropy}
@@ -211,6 +213,10 @@ class M3SVC(CostSensitiveClassifier):
         return WarmPairs(solution.machine.W, solution.machine.b, A, problem.cost)
 
     # ---- probabilities --------------------------------------------------------------------------------------------
+
+    @property
+    def _has_kernel_dual(self) -> bool:  # type: ignore[override]
+        return is_plain(self._loss()) and is_metric(self._penalty())
 
     @property
     def _has_active_rows(self) -> bool:  # type: ignore[override]

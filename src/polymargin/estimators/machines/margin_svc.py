@@ -17,6 +17,7 @@ from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution
+from polymargin.solvers.ascent.kernel_metrics import is_metric
 from polymargin.solvers.ascent.loops import is_plain
 
 _OWN = ("k", "own_share", "p", "scale", "epsilon", "alpha", "l1", "omega")
@@ -220,7 +221,7 @@ class MarginSVC(ApartClassifier):
 
     @property
     def _has_kernel_dual(self) -> bool:  # type: ignore[override]
-        return is_plain(self._loss()) and self._penalty().identity_hessian
+        return is_plain(self._loss()) and is_metric(self._penalty())
 
     @property
     def _has_active_rows(self) -> bool:  # type: ignore[override]

@@ -30,7 +30,7 @@ class GramRows:
     """K of a positive semi-definite kernel on the rows of X (dense or CSR), in the dtype of X or in single precision.
 
     Single where values lie between 0 and 1 and are quick to find anew: the RBF kernel on dense rows. What rounding then does
-    to sums of steps shrinks with the steps. `add_exact_product` and `inner`, which proofs are made of, are in double.
+    to sums of steps shrinks with the steps. `add_exact_product` and `exact_sums`, which proofs are made of, are in double.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ class GramRows:
                 tile = slice(first, first + _TILE)
                 S[:, tile] += T[some].T @ self._exact_block(rows[some], tile)
 
-    def inner(self, rows: Rows, T: Array) -> float:
-        """``sum_k t_k' K t_k`` for T (m, c) on these rows, in double precision."""
-        total = 0.0
+    def exact_sums(self, rows: Rows, T: Array) -> Array:
+        """``K[rows][:, rows] T`` for T (m, c), in double precision."""
+        out = np.empty_like(T)
         for start in range(0, len(rows), _CHUNK):
             some = slice(start, start + _CHUNK)
-            total += float(np.einsum("ik,ik->", T[some], self._exact_block(rows[some], rows) @ T))
-        return total
+            out[some] = self._exact_block(rows[some], rows) @ T
+        return out
 
     def _exact_block(self, rows: Rows, columns: Rows | slice) -> Array:
         if self.dtype == np.float64:

@@ -1,14 +1,16 @@
-"""The dual of a kernel machine with ``R = 1/2 |W|^2`` on few rows at a time: no feature map, no whole kernel matrix.
+"""The dual of a kernel machine on few rows at a time: no feature map, no whole kernel matrix.
 
-    maximise  D = sum_il a_il delta_yl - 1/2 sum_k tau_k' K tau_k      (free intercept: sum_i tau_ik = 0)
+    maximise  D = sum_il a_il delta_yl - R*(Z)      (free intercept: sum_i tau_ik = 0)
 
-with tau_iy = sum_l a_il, tau_il = -a_il, and scores ``S_ik = (K tau)_ik`` kept for all n rows. Repeat:
+with tau_iy = sum_l a_il, tau_il = -a_il, ``Z = X' tau``, and sums ``S_ik = (K tau)_ik`` kept for all n rows. Scores are S in
+a metric between the classes, the identity for ``R = 1/2 |W|^2`` (``kernel_metrics.py``). Repeat:
 
 1. working set: the rows with a dual, and those outside with the largest gaps; all other rows rest;
 2. the dual on the working set, by row sub-problems on its block of K (``_core/kernel_loop.hpp``), to a part of its gap;
-3. the steps of the working set go into all scores by one matrix product with its rows of K, which are cached.
+   a metric that follows the machine moves between rounds of it;
+3. the steps of the working set go into all sums by one matrix product with its rows of K, which are cached.
 
-So rows that never have a dual cost n c operations a round, but no row of K. The free intercept is a proximal point method
+So rows that never have a dual cost n c operations a round, but no row of K. The intercept is a proximal point method
 inside of 2. Primal values are those of tau itself; the bound is that of tau repaired to a circulation (``bounds.py``).
 
 References
@@ -27,8 +29,9 @@ from polymargin.problems.certificate import Certificate, Ledger
 from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.gram_rows import GramRows, Rows
+from polymargin.solvers.ascent.kernel_metrics import metric_of
 from polymargin.solvers.ascent.loops import domain_of, targets_of
-from polymargin.solvers.bounds import Ray, balancing_factors, flows_of, reduced_to_balance, signed
+from polymargin.solvers.bounds import balancing_factors, flows_of, reduced_to_balance, signed
 from polymargin.solvers.progress import Stall
 from polymargin.solvers.types import SparseDuals, Start, sparse_duals
 
@@ -40,15 +43,25 @@ _GROWTH = 0.5  # rows that join a working set, relative to those that stay, and 
 _JOIN = 256
 _PART = 0.1  # of a working set's gap that is left before the others are looked at
 _PATIENCE = 15  # rounds without progress until rounding is to blame
+_SLICE = 2.0  # visits of a working set, in parts of its rows, between two moves of the metric
+_MOVES = 30  # of the metric on a working set
+_INNER = 0.3  # of the goal, or of the price of the metric: what ends them before
 
 Array = NDArray[np.float64]
 
 
 class KernelSolution(NamedTuple):
-    """Duals, offsets, R and F of the machine they make, and its certificate."""
+    """Duals, the rows with such and their coefficients, offsets, R and F of the machine they make, and its certificate.
+
+    `W` are its class vectors in c coordinates, if the metric needs them: no norm and no distance of them is another one.
+    """
 
     duals: SparseDuals
+    support: Rows
+    A: Array
     b: Array
+    W: Array
+    scales: Array | None
     penalty: float
     primal: float
     certificate: Certificate
@@ -57,11 +70,14 @@ class KernelSolution(NamedTuple):
 def kernel_dual(
     problem: Problem, ledger: Ledger, mapping: KernelMap, *, max_iter: int, seed: int, start: Start | None = None
 ) -> KernelSolution:
-    """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite."""
+    """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite.
+
+    Its loss `is_plain` (``loops.py``), and its penalty `is_metric` (``kernel_metrics.py``).
+    """
     state = _State(problem, mapping, seed, start)
     budget, precision = max_iter * problem.n_rows, 0.7
     stall = Stall(_PATIENCE - 1, 0.9, must_pay=True)
-    best: tuple[float, float, SparseDuals, Array] | None = None
+    best: KernelSolution | None = None
     rows = state.first_rows()
     interrupted = False
     while True:
@@ -76,19 +92,17 @@ def kernel_dual(
             precision *= 0.5
             state.refresh()
             ledger.add(state.primal, state.bound(), state.epochs)
-            if best is None or state.primal < best[0]:
-                best = (state.primal, 0.5 * state.squared_norm, state.duals(), state.b.copy())
+            if best is None or state.primal < best.primal:
+                best = state.solution(ledger)
             if ledger.done or at_end:
                 break
         rows = state.next_rows(rows, ledger.tol)
-    primal, penalty, duals, b = best
     status = "interrupted" if interrupted else "max_iter" if state.visits >= budget else "stalled"
-    certificate = ledger.close(min(max_iter, state.epochs), status)
-    return KernelSolution(duals, b, penalty, primal, certificate)
+    return best._replace(certificate=ledger.close(min(max_iter, state.epochs), status))
 
 
 class _State:
-    """The iterate: duals a (n, c), scores S (c, n), offsets b, and the gaps of all rows."""
+    """The iterate: duals a (n, c), sums S (c, n) of kernel values, offsets b, the metric, and the gaps of all rows."""
 
     def __init__(self, problem: Problem, mapping: KernelMap, seed: int, start: Start | None):
         n, c = problem.n_rows, problem.n_classes
@@ -97,10 +111,12 @@ class _State:
         self.domain, self.parameters = problem.loss.domain, problem.loss.row_parameters
         self.targets = targets_of(problem)
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
-        self.gram = GramRows(problem.X, mapping, reserved=8.0 * 4 * n * c)
+        self.metric, self.offset_value = metric_of(problem.penalty, c, start), problem.penalty.offset_value
+        self.ridge = float(problem.penalty.offset_gradient(np.ones(1))[0])  # what offsets cost
+        self.gram = GramRows(problem.X, mapping, reserved=8.0 * (4 if self.metric.is_fixed else 6) * n * c)
         self.largest = min(cost_model.KERNEL_WORKING_SET, self.gram.capacity)
         self.rng = np.random.default_rng(seed)
-        self.intercept, self.inverse_rho = problem.fit_intercept, 0.0
+        self.intercept, self.proximal_weight = problem.fit_intercept, 0.0
         self.a, self.S = np.zeros((n, c)), np.zeros((c, n))
         self.b, self.sums, self.gaps = np.zeros(c), np.zeros(c), np.zeros(n)
         self.visits = 0
@@ -122,7 +138,14 @@ class _State:
     @property
     def estimate(self) -> float:
         """The gap, and about what the repair of the balance is going to cost."""
-        return float(self.gaps.sum() + (np.abs(self.sums).sum() if self.intercept else 0.0))
+        return float(self.gaps.sum()) + self.metric.price() + self._imbalance()
+
+    def _imbalance(self) -> float:
+        if not self.intercept:
+            return 0.0
+        off = self.sums - self.ridge * self.b
+        repair = float(np.abs(off).sum())
+        return min(repair, float(off @ off) / (2.0 * self.ridge)) if self.ridge > 0.0 else repair
 
     def _support(self) -> Rows:
         return np.flatnonzero(self.a.any(axis=1))
@@ -134,10 +157,15 @@ class _State:
     def _look(self) -> None:
         """Gaps of all rows and the objective."""
         support = self._support()
-        self.squared_norm = float(np.einsum("ik,ki->", self._signed(support), self.S[:, support]))
-        rules = self.parameters, self.targets
-        loss = native.kernel_gaps(self.name, self.S, self.a, self.y, self.cost, self.b, self.gaps, *rules)
-        self.primal = loss + 0.5 * self.squared_norm
+        self.products = self.metric.products(self._signed(support), self.S[:, support].T)
+        self.metric.see(self.products, self._linear(self.a, self.y))
+        rules, scores = (self.parameters, self.targets), self.metric.scores(self.S)
+        loss = native.kernel_gaps(self.name, scores, self.a, self.y, self.cost, self.b, self.gaps, *rules)
+        self.primal = loss + self.penalty
+
+    @property
+    def penalty(self) -> float:
+        return self.metric.penalty() + self.offset_value(self.b)
 
     def first_rows(self) -> Rows:
         """Any rows, since all tie; after a warm start those with duals and the worst others."""
@@ -159,20 +187,45 @@ class _State:
 
     def ascend(self, rows: Rows, tol: float, max_visits: int) -> None:
         """Solves the dual on `rows` and carries its steps to all scores."""
-        K = self.gram.block(rows)
-        if self.intercept and not self.inverse_rho:
-            self.inverse_rho = _proximal_weight(K)
+        K, metric = self.gram.block(rows), self.metric
+        if self.intercept and not self.proximal_weight:
+            self.proximal_weight = _proximal_weight(K)
         S, a, before = np.ascontiguousarray(self.S[:, rows]), self.a[rows], self._signed(rows)
-        goal = max(tol * self.primal, _PART * float(self.gaps[rows].sum()))
-        seed = int(self.rng.integers(2**63))
-        visits, _ = native.kernel_ascend(
-            self.name, K, S, a, self.y[rows], self.cost[rows], self.b, self.sums, self.inverse_rho, goal, max_visits, seed,
-            self.parameters, self.targets,
-        )
-        self.visits += visits
+        goal = max(tol * self.primal, _PART * (float(self.gaps[rows].sum()) + metric.price()))
+        y, cost, first, others = self.y[rows], self.cost[rows], S.copy(), self._linear(self.a, self.y)
+        others -= self._linear(a, y)
+        left = max_visits
+        for moves in range(1, _MOVES + 1):
+            inner, most = goal, left
+            if not metric.is_fixed:
+                inner = _INNER * max(goal, metric.price())
+                most = min(left, max(1, int(_SLICE * len(rows))))
+            inverse_rho, seed = self._inverse_rho(), int(self.rng.integers(2**63))
+            visits, gap = native.kernel_ascend(
+                self.name, K, S, a, y, cost, self.b, self.sums, inverse_rho, inner, most, seed,
+                self.parameters, self.targets, self.ridge, metric.scales, metric.mixing,
+            )
+            left -= visits
+            if metric.is_fixed:
+                break  # the loop has seen to the goal
+            change = signed(a, y) - before
+            products = self.products + metric.products(change, (first + S).T)
+            metric.see(products, others + self._linear(a, y))
+            if gap + metric.price() + self._imbalance() <= goal or left <= 0 or moves == _MOVES:
+                break
+            metric.step(tol)
+        self.visits += max_visits - left
         self.a[rows] = a
         self.gram.add_product(rows, self._signed(rows) - before, self.S)
         self._look()
+
+    def _inverse_rho(self) -> float:
+        """How b moves with the sums: that of the proximal step, and with a price of offsets less."""
+        if not self.intercept:
+            return 0.0
+        scales = self.metric.scales
+        weight = self.proximal_weight * (1.0 if scales is None else float(np.median(scales)))
+        return weight / (1.0 + self.ridge * weight)
 
     def refresh(self) -> None:
         """Scores from scratch, in double precision: what counts is the machine, not the way to it."""
@@ -185,23 +238,28 @@ class _State:
 
     def bound(self) -> float:
         """The dual value of a feasible point near the iterate."""
-        squared_norm = self.squared_norm
+        linear = self._linear(self.a, self.y)
         if not self.intercept:
-            return self._linear(self.a, self.y) - 0.5 * squared_norm
+            return self.metric.bound(self.products, None, linear, 1.0)
         support = self._support()
         y = self.y[support]
         flows = flows_of(self.a, self.y)
+        as_it_is = self.metric.bound(self.products, self.sums, linear, 1.0) if self.ridge > 0.0 else -np.inf
         balanced, room = self._times(balancing_factors(flows), support)
         if room == 0.0:  # a cone: no multiple of these duals lies in it
             balanced, room = self.domain.repaired(balanced, y, self.cost[support]), 1.0
         elif room < 1.0:  # a few duals hold back all others; the norms hardly differ
             reduced, wider = self._times(reduced_to_balance(flows), support)
-            rays = [Ray(self._linear(a, y), 0.5 * squared_norm, t) for a, t in ((balanced, room), (reduced, wider))]
-            if rays[1].value > rays[0].value:
+            ways = (balanced, room), (reduced, wider)
+            values = [self.metric.bound(self.products, None, self._linear(a, y), t) for a, t in ways]
+            if values[1] > values[0]:
                 balanced, room = reduced, wider
-        change = signed(balanced, y) - self._signed(support)
-        squared_norm += 2.0 * float(np.einsum("ik,ki->", change, self.S[:, support])) + self.gram.inner(support, change)
-        return Ray(self._linear(balanced, y), 0.5 * squared_norm, room).value
+        tau = signed(balanced, y)
+        change, products = tau - self._signed(support), self.metric.products
+        N = self.products + 2.0 * products(change, self.S[:, support].T)
+        N += products(change, self.gram.exact_sums(support, change))
+        sums = tau.sum(axis=0) if self.ridge > 0.0 else None
+        return max(as_it_is, self.metric.bound(N, sums, self._linear(balanced, y), room))
 
     def _times(self, factors: Array, support: Rows) -> tuple[Array, float]:
         """The duals of these rows times factors of their pairs of classes, and the largest multiple that is feasible."""
@@ -212,8 +270,11 @@ class _State:
         """``sum_il a_il delta_yl``."""
         return float(a.sum()) if self.targets is None else float((a * self.targets[y]).sum())
 
-    def duals(self) -> SparseDuals:
-        return sparse_duals(self.a)
+    def solution(self, ledger: Ledger) -> KernelSolution:
+        support, metric = self._support(), self.metric
+        A, scales = metric.coefficients(self._signed(support)), None if metric.mixing is not None else metric.scales
+        machine = support, A, self.b.copy(), metric.vectors(), scales, self.penalty, self.primal
+        return KernelSolution(sparse_duals(self.a), *machine, ledger.close(self.epochs))
 
 
 def _worst(rows: Rows, gaps: Array, count: int) -> Rows:

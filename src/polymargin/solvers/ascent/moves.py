@@ -7,7 +7,7 @@ iteration, as they depend on each other, and Anderson's extrapolation shortens i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,10 +120,29 @@ class LabelOffsets(Move):
         self._loop.move_centre(to)
 
 
+class LoopOfScales(Protocol):
+    """What class scales ask of a loop: the squared norms of Z, and to follow them."""
+
+    def squared_norms(self) -> Array: ...
+    def rescale(self, scales: Array, squares: Array) -> None: ...
+    def restore(self) -> None: ...
+
+
+class LoopOfPairs(Protocol):
+    """What weights of pairs ask of a loop: its class vectors, in any coordinates, its dual, and to follow them."""
+
+    def weights(self) -> Array: ...
+    @property
+    def dual(self) -> float: ...
+    @property
+    def dual_sum(self) -> float: ...
+    def change_metric(self, P: Array, multiple: float) -> None: ...
+
+
 class ClassScales(Move):
     """Class scales beta of a block norm (``row_ascent.py``): log beta follows the lengths of the class vectors."""
 
-    def __init__(self, loop: native.RowLoop, scaling: ClassScaling, scales: Array):
+    def __init__(self, loop: LoopOfScales, scaling: ClassScaling, scales: Array):
         self._loop, self._scaling, self._drift = loop, scaling, 0.0
         self.scales, self.squares = scaling.normalised(scales), np.zeros(len(scales))  # of the norms |z_k|
         loop.rescale(self.scales, self.squares)
@@ -160,7 +179,7 @@ class ClassScales(Move):
 class PairWeights(Move):
     """Weights Q of pairs of classes (``pair_weights.py``): log Q follows the distances between the class vectors."""
 
-    def __init__(self, loop: native.RowLoop, penalty: Penalty, metric: PairMetric, first: int = _FIRST_MOVES):
+    def __init__(self, loop: LoopOfPairs, penalty: Penalty, metric: PairMetric, first: int = _FIRST_MOVES):
         self._loop, self._penalty, self._metric = loop, penalty, metric
         self._first = first  # moves that are always made, before they may rest
         self._price: float | None = None
