@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 _STEPS = 100  # of Newton's method; ten are usual
 _ENOUGH = 1e-5  # relative decrease promised by a step that is not worth it
 _FIRST = 500  # rows that find the slope to start from
+_STEEP = 2.5  # slope that Newton's method starts from, over the spread of the scores: it creeps up from flatter ones
 _PARTS = 3  # of the rows, to choose what pays
 _CLEARLY = 3.0  # standard errors of a gain that need not be looked at again
 _ROWS_A_BIAS = 50  # of each class, on average: fewer learn the offsets of a fold's machine by heart
@@ -178,7 +179,7 @@ def newton(S: Array, outcomes: Likelihood, B: Array, start: Scaling | None = Non
     if not spread > 0.0:
         return Scaling(1.0, np.zeros(S.shape[1]))
     x = np.zeros(1 + B.shape[1])
-    x[0] = 1.0 / spread if start is None else start.slope
+    x[0] = _STEEP / spread if start is None else start.slope
     if start is not None and B.shape[1]:
         x[1:] = np.linalg.lstsq(B, start.biases, rcond=None)[0]
     now = _at(x, S, outcomes, B)
@@ -224,10 +225,11 @@ def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
     Each class has its column of E = (D, biases), in coordinates in which it is about as steep in all directions.
     """
     c, Z = S.shape[1], start.slope * S
-    A = np.column_stack([Z, np.ones(len(Z))])
+    A = np.asfortranarray(np.column_stack([Z, np.ones(len(Z))]))
     prior = np.append(np.full(c, _PRIOR), 1.0)
-    P = outcomes.terms(Z).P
-    steepness = np.stack([(A.T * v) @ A for v in (P * (1.0 - P)).T]) + np.diag(prior)
+    some = np.arange(0, len(Z), max(1, len(Z) // _ROWS_TO_MIX[0]))  # tell how steep it is
+    P, B = outcomes.part(some).terms(Z[some]).P, A[some]
+    steepness = np.stack([(B.T * v) @ B for v in (P * (1.0 - P)).T]) * (len(Z) / len(some)) + np.diag(prior)
     to_column = np.linalg.inv(np.linalg.cholesky(steepness)).transpose(0, 2, 1)
 
     def columns(x: Array) -> Array:
@@ -235,7 +237,7 @@ def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
 
     def value(x: Array) -> tuple[float, Array]:
         E = columns(x)
-        terms = outcomes.terms(Z + A @ E.T)
+        terms = outcomes.terms(Z + (E @ A.T).T)  # class by class
         gradient = terms.gradient.T @ A + prior * E
         return terms.value + 0.5 * float((prior * E * E).sum()), (gradient[:, None, :] @ to_column).ravel()
 
@@ -251,16 +253,23 @@ def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
 
 
 def with_lapse(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
-    """The lapse, and how much sharper the scores are to be beside it: the best of all pairs."""
+    """The lapse, and how much sharper the scores are to be beside it: the best of all pairs.
+
+    None where the scaling is the best without one and a small lapse beside it makes the rows less likely: no small change of
+    both is better then.
+    """
     Z, c = start.apply(S), S.shape[1]
 
     def profile(log_factor: float) -> tuple[float, float]:
         own = np.exp(-outcomes.losses(np.exp(log_factor) * Z) / outcomes.weight)
         return _best_lapse(own, 1.0 / c, outcomes.weight)
 
+    at_once, lapse = profile(0.0)
+    if lapse == 0.0:
+        return start
     found = minimize_scalar(lambda x: profile(x)[0], bounds=(0.0, 1.5), method="bounded", options={"xatol": 2e-2})
     value, lapse = profile(found.x)
-    if not value < profile(0.0)[0] or lapse == 0.0:
+    if not value < at_once or lapse == 0.0:
         return start
     factor = float(np.exp(found.x))
     return start._replace(slope=factor * start.slope, biases=factor * start.biases, lapse=lapse)

@@ -81,6 +81,7 @@ class Driver(Generic[Loop]):
 
     def __init__(self, loop: Loop, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
         self.n_rows, self.limit, self.rhythm = n_rows, limit, rhythm
+        self._inner = rhythm.inner
         self.spent = 0  # visits of other loops that count too
         self.loop: Loop = loop
         self._moves = FixedPoint(moves)
@@ -120,6 +121,7 @@ class Driver(Generic[Loop]):
 
         `wants_look` is asked after every slice, and may have reasons of its own to look.
         """
+        self._inner = 1.0 if ledger.trusts_estimates else self.rhythm.inner
         while True:
             self.advance_to_look(ledger.tol, wants_look)
             epochs = max(1, self.visits // self.n_rows)
@@ -142,7 +144,7 @@ class Driver(Generic[Loop]):
     def advance(self, tol: float, most: int = UNLIMITED) -> None:
         """Moves, if it is not the first slice, and a slice of epochs."""
         epochs, before = self._epochs_ahead(tol), self._seen_so_far()
-        inner = self.rhythm.inner * tol
+        inner = self._inner * tol
         if self.rhythm.loosely and not self._is_fresh and self._size > 0.0:  # neither part is driven far below the other
             inner = max(inner, self.rhythm.inner * self._price() / self._size)
         if not self._is_fresh:
