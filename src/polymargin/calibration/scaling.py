@@ -227,9 +227,8 @@ def with_mixing(S: Array, outcomes: Likelihood, start: Scaling) -> Scaling:
     c, Z = S.shape[1], start.slope * S
     A = np.asfortranarray(np.column_stack([Z, np.ones(len(Z))]))
     prior = np.append(np.full(c, _PRIOR), 1.0)
-    some = np.arange(0, len(Z), max(1, len(Z) // _ROWS_TO_MIX[0]))  # tell how steep it is
-    P, B = outcomes.part(some).terms(Z[some]).P, A[some]
-    steepness = np.stack([(B.T * v) @ B for v in (P * (1.0 - P)).T]) * (len(Z) / len(some)) + np.diag(prior)
+    P = outcomes.terms(Z).P
+    steepness = np.stack([(A.T * v) @ A for v in (P * (1.0 - P)).T]) + np.diag(prior)
     to_column = np.linalg.inv(np.linalg.cholesky(steepness)).transpose(0, 2, 1)
 
     def columns(x: Array) -> Array:
