@@ -32,9 +32,18 @@ bool solve(std::array<std::array<double, m>, m> H, std::array<double, m>& t) {
 bool Extrapolation::pays(std::int64_t visits) const {
     const double machine = static_cast<double>(state_.rows.weights_size()), bytes = static_cast<double>(state_.rows.bytes());
     if (8.0 * (epochs + 1) * machine > std::max(small, part * bytes)) return false;
-    const double row = bytes / (8.0 * static_cast<double>(state_.n_rows()));
-    const double visit = 4.0 * row;  // scores of about two classes, and two that move
-    return 12.0 * machine <= share * epochs * static_cast<double>(visits) * visit;
+    return a_machine * machine <= share * epochs * static_cast<double>(visits) * visit();
+}
+
+double Extrapolation::price() const {
+    const double duals = static_cast<double>(rows_.size() + points_[epochs - 1].values.size());
+    return (a_machine * static_cast<double>(state_.rows.weights_size()) + a_dual * duals) / visit();
+}
+
+// Multiplications of a visit, or what takes as long: scores of about two classes, two that move, and the rest.
+double Extrapolation::visit() const {
+    const double entries = static_cast<double>(state_.rows.bytes()) / (8.0 * static_cast<double>(state_.n_rows()));
+    return 4.0 * entries + 60.0;
 }
 
 void Extrapolation::begin() {
@@ -42,13 +51,20 @@ void Extrapolation::begin() {
     noted_.resize(state_.n_rows(), 0);
     rows_.clear();
     for (Point& point : points_) point.clear();
-    const double* V = state_.weights.vectors();
-    points_[0].machine.assign(V, V + state_.rows.weights_size());
-    n_points_ = 1;
+    n_points_ = 0;
+    copy_machine();
     on_ = true;
 }
 
-void Extrapolation::append(Point& point, Size i) const {
+// The next point's, as it is now.
+void Extrapolation::copy_machine() {
+    std::unique_ptr<Weights>& machine = points_[n_points_++].machine;
+    if (!machine) machine = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
+    machine->clear();
+    machine->add(1.0, state_.weights);
+}
+
+void Extrapolation::append(Point& point, Size i) {
     const auto& slot = state_.duals.slot(i);
     const double* a = state_.duals.values(slot);
     for (Index k = 0; k < slot.count; ++k) {
@@ -65,69 +81,97 @@ void Extrapolation::remember(Size i) {
     append(points_[0], i);
 }
 
+RowDuals Extrapolation::duals_at(Size point, Size k) {
+    const Size i = rows_[k];
+    if (point == epochs) {
+        const auto& slot = state_.duals.slot(i);
+        for (Index l = 0; l < slot.count; ++l) listed_[static_cast<Size>(l)] = state_.duals.label(slot, l);
+        return {listed_.data(), state_.duals.values(slot), static_cast<Size>(slot.count), state_.y[i], state_.cost[i]};
+    }
+    const Point& from = k < points_[point].n_rows() ? points_[point] : points_[0];
+    const Size begin = from.starts[k];
+    return {from.classes.data() + begin, from.values.data() + begin, from.starts[k + 1] - begin, state_.y[i], state_.cost[i]};
+}
+
 bool Extrapolation::epoch_is_over(const Poll& poll) {
     if (!on_) return false;
     if (n_points_ < epochs) {
-        Point& point = points_[n_points_++];
-        const double* V = state_.weights.vectors();
-        point.machine.assign(V, V + state_.rows.weights_size());
-        for (Size i : rows_) append(point, i);
+        copy_machine();
+        for (Size i : rows_) append(points_[n_points_ - 1], i);
         return false;
     }
     on_ = false;
+    allot();
     Coefficients weights;
     if (!find_best(weights)) return false;
-    allot();
     move_duals(weights, poll);
-    return take(gained_);
+    return take();
 }
 
-// <delta, a> of the duals of the rows that have moved, at every point.
-Extrapolation::Coefficients Extrapolation::linear_parts() const {
-    Coefficients total{};
-    const auto add = [&](double& to, Size i, Size count, const auto& label, const double* a) {
-        for (Size k = 0; k < count; ++k) to += state_.has_targets() ? a[k] * target(i, label(k)) : a[k];
-    };
+// What the linear part and the squares of a squared loss are at every point, of the rows that have moved: as slopes of the dual along
+// the differences of the points, and their curvatures.
+void Extrapolation::add_rows(Curvatures& H, Slopes& slopes) {
+    std::array<double, epochs + 1> linear{}, sizes{};
     for (Size k = 0; k < rows_.size(); ++k) {
         const Size i = rows_[k];
-        for (Size j = 0; j < epochs; ++j) {
-            const Point& from = duals_at(j, k);
-            const Size begin = from.starts[k];
-            add(total[j], i, from.starts[k + 1] - begin, [&](Size l) { return from.classes[begin + l]; }, from.values.data() + begin);
+        for (Size j = 0; j <= epochs; ++j) {
+            const RowDuals row = duals_at(j, k);
+            sizes[j] = state_.squared() && !squares_each() ? size_of(row) : 0.0;
+            for (Size l = 0; l < row.count; ++l) linear[j] += target(i, row.classes[l]) * row.a[l];
+            for (Size l = 0; l < row.count && squares_each(); ++l) apart_[j * state_.n_classes() + touch(row.classes[l])] = row.a[l];
         }
-        const auto& slot = state_.duals.slot(i);
-        const auto label = [&](Size l) { return state_.duals.label(slot, static_cast<Index>(l)); };
-        add(total[epochs], i, static_cast<Size>(slot.count), label, state_.duals.values(slot));
+        if (!state_.squared()) continue;
+        if (!squares_each()) {
+            add_square(sizes.data(), 1, 0.5 / state_.cost[i], H, slopes);
+            continue;
+        }
+        for (Index label : touched_) {
+            double* values = apart_.data() + label;
+            add_square(values, state_.n_classes(), 0.5 / state_.weighted_cost(i, label), H, slopes);
+            for (Size j = 0; j <= epochs; ++j) values[j * state_.n_classes()] = 0.0;
+            is_touched_[static_cast<Size>(label)] = 0;
+        }
+        touched_.clear();
     }
-    return total;
+    for (Size j = 0; j < epochs; ++j) slopes[j] += linear[j + 1] - linear[j];
+}
+
+// Of curvature times half the square of a number, given at every point.
+void Extrapolation::add_square(const double* values, Size stride, double curvature, Curvatures& H, Slopes& slopes) {
+    std::array<double, epochs> steps;
+    for (Size j = 0; j < epochs; ++j) steps[j] = values[(j + 1) * stride] - values[j * stride];
+    const double now = curvature * values[epochs * stride];
+    for (Size j = 0; j < epochs; ++j) {
+        slopes[j] -= now * steps[j];
+        for (Size l = 0; l <= j; ++l) H[j][l] += curvature * steps[j] * steps[l];
+    }
 }
 
 // The weights of the points at which the dual is highest, domains aside.
 bool Extrapolation::find_best(Coefficients& weights) {
-    const Size size = state_.rows.weights_size();
-    const double* V = state_.weights.vectors();
-    std::array<std::array<double, epochs>, epochs> H{};
-    std::array<double, epochs> t{};
-    const Coefficients linear = linear_parts();
-    for (Size j = 0; j < epochs; ++j) {  // differences in place: the points themselves are not needed any more
-        const double* after = j + 1 < epochs ? points_[j + 1].machine.data() : V;
-        double* machine = points_[j].machine.data();
-        for (Size k = 0; k < size; ++k) machine[k] = after[k] - machine[k];
-        t[j] = linear[j + 1] - linear[j] - inner_of_packs(machine, V, size);
-    }
+    Curvatures H{};
+    Slopes t{};
+    add_rows(H, t);
     double trace = 0.0;
+    for (Size j = 0; j < epochs; ++j) {  // differences in place: the points themselves are not needed any more
+        Weights& machine = *points_[j].machine;
+        machine.multiply(-1.0);
+        machine.add(1.0, j + 1 < epochs ? *points_[j + 1].machine : state_.weights);
+        t[j] -= state_.weights.proximal_inner(machine) + state_.weights.along_centre(machine);
+    }
     for (Size j = 0; j < epochs; ++j) {
-        for (Size l = 0; l <= j; ++l) H[j][l] = H[l][j] = inner_of_packs(points_[j].machine.data(), points_[l].machine.data(), size);
+        for (Size l = 0; l <= j; ++l) {
+            H[j][l] += points_[j].machine->proximal_inner(*points_[l].machine);
+            H[l][j] = H[j][l];
+        }
         trace += H[j][j];
     }
     for (Size j = 0; j < epochs; ++j) H[j][j] += alike * trace;
     if (!solve(H, t)) return false;
+    for (double& step : t) step *= reach_;
     for (Size j = 0; j <= epochs; ++j) weights[j] = (j == epochs ? 1.0 : 0.0) + (j > 0 ? t[j - 1] : 0.0) - (j < epochs ? t[j] : 0.0);
-    next_.assign(V, V + size);
-    for (Size j = 0; j < epochs; ++j) {
-        const double* machine = points_[j].machine.data();
-        for (Size k = 0; k < size; ++k) next_[k] += t[j] * machine[k];
-    }
+    points_[0].machine->multiply(t[0]);  // becomes the step
+    for (Size j = 1; j < epochs; ++j) points_[0].machine->add(t[j], *points_[j].machine);
     return true;
 }
 
@@ -138,40 +182,31 @@ void Extrapolation::allot() {
     listed_.resize(c + 1);
     steps_.resize(c + 1);
     scratch_.resize(c + 1);
-    every_.resize(padded(c + 1));
+    apart_.assign(squares_each() ? (epochs + 1) * c : 0, 0.0);
     changes_.clear();
     moved_.clear();
-    gained_ = 0.0;
+    slope_ = bend_ = 0.0;
 }
 
 void Extrapolation::move_duals(const Coefficients& weights, const Poll& poll) {
     for (Size k = 0; k < rows_.size(); ++k) {
         if ((k & 1023) == 0) poll();
         combine_row(k, weights);
-        gained_ += settle_row(rows_[k]);
+        settle_row(rows_[k]);
     }
 }
 
 // The combination of a row's duals, in `value_`.
 void Extrapolation::combine_row(Size k, const Coefficients& weights) {
     touched_.clear();
-    const auto add = [&](Index label, double value) {
-        const Size l = static_cast<Size>(label);
-        if (!is_touched_[l]) touched_.push_back(label);
-        is_touched_[l] = 1;
-        value_[l] += value;
-    };
-    for (Size j = 0; j < epochs; ++j) {
-        const Point& point = duals_at(j, k);
-        for (Size l = point.starts[k]; l < point.starts[k + 1]; ++l) add(point.classes[l], weights[j] * point.values[l]);
+    for (Size j = 0; j <= epochs; ++j) {
+        const RowDuals row = duals_at(j, k);
+        for (Size l = 0; l < row.count; ++l) value_[touch(row.classes[l])] += weights[j] * row.a[l];
     }
-    const auto& slot = state_.duals.slot(rows_[k]);
-    const double* a = state_.duals.values(slot);
-    for (Index l = 0; l < slot.count; ++l) add(state_.duals.label(slot, l), weights[epochs] * a[l]);
 }
 
-// What becomes of it: duals at rest stay, the others go into their domain, and the machine follows. Returns what the linear part gains.
-double Extrapolation::settle_row(Size i) {
+// What becomes of it: duals at rest stay, the others go into their domain, and the machine follows.
+void Extrapolation::settle_row(Size i) {
     const auto& slot = state_.duals.slot(i);
     const double* a = state_.duals.values(slot);
     const Size count = static_cast<Size>(slot.count), active = slot.every ? count : static_cast<Size>(slot.active);
@@ -186,15 +221,35 @@ double Extrapolation::settle_row(Size i) {
     }
     double* moved = moved_.data() + begin;
     const RowDuals row{listed_.data(), moved, count, state_.y[i], state_.cost[i]};
-    bool leaves = state_.rules.room(row) < 1.0 - rounding;
-    if (!slot.target_active) leaves |= std::fabs(after - before) > rounding * row.cost;  // its own class is at rest: it keeps its sum
+    const auto keeps_its_sum = [&](double sum) { return slot.target_active || std::fabs(sum - before) <= rounding * row.cost; };
+    bool leaves = state_.rules.room(row) < 1.0 - rounding || !keeps_its_sum(after);  // an own class at rest has no step
     for (Size k = 0; k < active; ++k) leaves |= moved[k] < 0.0;
-    if (leaves) state_.rules.project({row.classes, moved, active, row.y, row.cost}, !slot.target_active, held, moved, scratch_.data());
-    double gain = 0.0;
-    for (Size k = 0; k < count; ++k) gain += (moved[k] - a[k]) * target(i, listed_[k]);
+    if (leaves && state_.rules.project) {
+        state_.rules.project({row.classes, moved, active, row.y, row.cost}, !slot.target_active, held, moved, scratch_.data());
+    } else if (leaves) {
+        for (Size k = 0; k < active; ++k) moved[k] = std::max(0.0, moved[k]);
+        if (state_.rules.room(row) < 1.0 - rounding || !keeps_its_sum(row.sum())) std::copy_n(a, count, moved);
+    }
+    add_change(i, {listed_.data(), a, count, row.y, row.cost}, row);
     correct(i, moved, count);
     changes_.push_back({i, begin, count});
-    return gain;
+}
+
+// What a row's step adds to slope and bend of the dual, its machine aside. Sizes are convex: between both ends they are at most what
+// lies between theirs.
+void Extrapolation::add_change(Size i, const RowDuals& before, const RowDuals& after) {
+    for (Size k = 0; k < after.count; ++k) {
+        const double step = after.a[k] - before.a[k];
+        slope_ += step * target(i, after.classes[k]);
+        if (!squares_each()) continue;
+        const double curvature = 0.5 / state_.weighted_cost(i, after.classes[k]);
+        slope_ -= curvature * before.a[k] * step;
+        bend_ += curvature * step * step;
+    }
+    if (!state_.squared() || squares_each()) return;
+    const double curvature = 0.5 / state_.cost[i], size = size_of(before), step = size_of(after) - size;
+    slope_ -= curvature * size * step;
+    bend_ += curvature * step * step;
 }
 
 // The machine is that of the combined duals: what became of them instead is added.
@@ -223,17 +278,17 @@ void Extrapolation::correct(Size i, const double* after, Size count) {
     if (n == 0) return;
     listed_[n] = state_.y[i];
     steps_[n++] = own;
-    state_.rows.add(next_.data(), i, listed_.data(), steps_.data(), n, every_.data());
+    points_[0].machine->add(i, listed_.data(), steps_.data(), n);
 }
 
-bool Extrapolation::take(double linear) {
-    const Size size = state_.rows.weights_size();
-    double* V = state_.weights.vectors();
-    for (Size k = 0; k < size; ++k) next_[k] -= V[k];
-    const double slope = linear - inner_of_packs(next_.data(), V, size), bend = inner_of_packs(next_.data(), next_.data(), size);
+bool Extrapolation::take() {
+    const Weights& step = *points_[0].machine;
+    const double slope = slope_ - state_.weights.proximal_inner(step) - state_.weights.along_centre(step);
+    const double bend = bend_ + step.proximal_inner(step);
     if (!(slope > 0.0) || !(bend > 0.0)) return false;
     const double t = std::min(1.0, slope / bend);
-    for (Size k = 0; k < size; ++k) V[k] += t * next_[k];
+    reach_ = t > 0.8 ? std::min(1.0, 2.0 * reach_) : t < 0.4 ? 0.5 * reach_ : reach_;
+    state_.weights.add(t, step);
     for (const Change& change : changes_) {
         double* a = state_.duals.values(state_.duals.slot(change.row));
         for (Size k = 0; k < change.count; ++k) a[k] += t * (moved_[change.begin + k] - a[k]);

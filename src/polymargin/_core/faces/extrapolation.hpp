@@ -13,6 +13,8 @@
 #pragma once
 
 #include <array>
+#include <cmath>
+#include <memory>
 #include <vector>
 
 #include "machine/dual_state.hpp"
@@ -25,6 +27,7 @@ public:
 
     // Whether the machine's products cost little beside epochs of so many visits, and its copies little beside the rows.
     bool pays(std::int64_t visits) const;
+    double price() const;  // of the last step, in visits
 
     void begin();  // from the machine as it is now
     void forget() { on_ = false; }
@@ -40,7 +43,8 @@ public:
 
 private:
     static constexpr Size epochs = 3;
-    static constexpr double share = 0.25;             // of the work of epochs that a step may cost
+    static constexpr double a_machine = 12.0, a_dual = 80.0;  // multiplications, for each number of the machine, and row or dual that has moved
+    static constexpr double share = 0.25;             // of the work of epochs that a step's machines may cost
     static constexpr double small = 4e6, part = 0.1;  // bytes of copies of the machine, or as a part of those of the rows
     static constexpr double alike = 1e-10;            // of H: directions that differ by less are one
     static constexpr double rounding = 1e-14;         // of a row's cost: duals that differ by less are equal
@@ -51,7 +55,8 @@ private:
     struct Point {
         std::vector<Size> starts;
         std::vector<Index> classes;
-        std::vector<double> values, machine;
+        std::vector<double> values;
+        std::unique_ptr<Weights> machine;
 
         void clear() {
             starts.assign(1, 0);
@@ -66,29 +71,47 @@ private:
         Size row, begin, count;
     };
 
+    using Slopes = std::array<double, epochs>;
+    using Curvatures = std::array<Slopes, epochs>;  // the lower half
+
+    double visit() const;
+    void copy_machine();
     void remember(Size i);
-    void append(Point& point, Size i) const;
-    const Point& duals_at(Size point, Size k) const { return k < points_[point].n_rows() ? points_[point] : points_[0]; }
+    void append(Point& point, Size i);
+    RowDuals duals_at(Size point, Size k);  // of the k-th row that has moved, until this is asked again
     bool find_best(Coefficients& weights);
-    Coefficients linear_parts() const;
+    void add_rows(Curvatures& H, Slopes& slopes);
+    static void add_square(const double* values, Size stride, double curvature, Curvatures& H, Slopes& slopes);
     void allot();
     void move_duals(const Coefficients& weights, const Poll& poll);
     void combine_row(Size k, const Coefficients& weights);
-    double settle_row(Size i);
+    void settle_row(Size i);
+    void add_change(Size i, const RowDuals& before, const RowDuals& after);
     void correct(Size i, const double* after, Size count);
-    bool take(double linear);
+    bool take();
     double target(Size i, Index k) const { return state_.has_targets() ? state_.target(static_cast<Size>(state_.y[i]), k) : 1.0; }
+    bool squares_each() const { return state_.rules.squares == Squares::of_each; }
+    double size_of(const RowDuals& row) const {  // whose square a squared loss takes
+        return state_.rules.squares == Squares::of_sum ? row.sum() : std::sqrt(state_.rules.square(row));
+    }
+    Size touch(Index label) {
+        const Size l = static_cast<Size>(label);
+        if (!is_touched_[l]) touched_.push_back(label);
+        is_touched_[l] = 1;
+        return l;
+    }
 
     DualState& state_;
     bool on_ = false;
     Size n_points_ = 0;
+    double reach_ = 1.0;  // part of the way to the best machine that duals can go without many of them leaving their domain
     std::array<Point, epochs> points_;
     std::vector<std::uint8_t> noted_, is_touched_;
     std::vector<Size> rows_;  // that have moved
     std::vector<Change> changes_;
     std::vector<Index> touched_, listed_;
-    std::vector<double> next_, moved_, value_, steps_, scratch_, every_;
-    double gained_ = 0.0;  // <delta, a' - a>
+    std::vector<double> moved_, value_, apart_, steps_, scratch_;
+    double slope_ = 0.0, bend_ = 0.0;  // of the dual along the step, its machine aside
 };
 
 }  // namespace polymargin

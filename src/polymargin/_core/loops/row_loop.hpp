@@ -52,18 +52,22 @@ public:
         Team team(shares ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
-        extrapolation_.forget();
-        for (std::int64_t k = 0; progress().visits < stop; ++k) {
-            const std::int64_t before = progress().visits;
-            epoch(stop - progress().visits, team, poll);
+        if (!state_.intercept.on) extrapolation_.forget();
+        bool stepped = false;  // what gains dual value by a step has its primal one only after the next epoch
+        for (std::int64_t k = 0; progress().visits < stop || stepped; ++k) {
+            const std::int64_t before = progress().visits, least = stepped ? static_cast<std::int64_t>(state_.n_rows()) : 0;
+            const double dual = state_.dual;
+            epoch(std::max(stop - before, least), team, poll);
+            gain_of_visit_ = (state_.dual - dual) / static_cast<double>(progress().visits - before);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
-            if (extrapolates()) extrapolate(progress().visits - before, poll);
-            if constexpr (has_faces) try_face_step(tol, poll);
+            if (before >= stop) break;
+            if (extrapolates() && progress().visits < stop) extrapolate(progress().visits - before, poll);
+            if constexpr (has_faces) stepped = try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
-        if (std::exchange(is_extrapolated_, false)) state_.sum_up_again(poll);
+        if (std::exchange(is_extrapolated_, false) && !state_.intercept.on) state_.sum_up_again(poll);
         together_.check(state_, progress().visits, true);
     }
 
@@ -121,28 +125,35 @@ private:
     using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
     bool extrapolates() const {
-        constexpr bool knows_how = has_faces && !Domain::absolute && Domain::squares == Squares::none && !Metric::has_scales && !Metric::has_sum;
-        return knows_how && settings_.averages && !state_.intercept.on && !state_.shifted;
+        constexpr bool knows_how = has_faces && !Domain::absolute && !Metric::has_scales && !Metric::has_sum;
+        return knows_how && (settings_.averages || state_.intercept.on) && !state_.shifted && !state_.metric.shrinkage.on();
     }
 
     // After another epoch, of so many visits.
     void extrapolate(std::int64_t visits, const Poll& poll) {
-        is_extrapolated_ |= extrapolation_.epoch_is_over(poll);
+        const double before = state_.dual;
+        if (extrapolation_.epoch_is_over(poll)) {
+            is_extrapolated_ = true;
+            const bool paid = state_.dual - before >= gain_of_visit_ * extrapolation_.price();
+            patience_ = paid ? 1 : 2 * patience_;
+            epochs_left_ = patience_;
+        }
+        if (--epochs_left_ > 0) return;
         const bool near = progress().estimate <= settings_.extrapolate_from * std::fabs(state_.dual);
         if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
     }
 
-    void try_face_step(double tol, const Poll& poll) {
+    // Whether a step was made.
+    bool try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
-        if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
+        if (state_.metric.shrinkage.on()) return false;  // no face of it is quadratic
         if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
-            if (estimate <= settings_.direct_from * scale) try_direct_step(tol * scale, poll);
-            return;
+            return estimate <= settings_.direct_from * scale && try_direct_step(tol * scale, poll);
         }
-        if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return;
+        if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return false;
         // not if as many epochs will do, at the pace of the last ones
         const double last = std::exchange(estimate_at_face_, estimate), pace = last < infinity ? estimate / last : usual_pace;
-        if (pace * estimate <= tol * scale) return;
+        if (pace * estimate <= tol * scale) return false;
         // as much work as the epochs since the last try, so that it can at worst double the cost. What was not enough is not saved up:
         // where so many duals are free that a step takes longer than that, epochs are better
         const auto since = static_cast<Size>(progress().visits - visits_at_face_);
@@ -150,17 +161,20 @@ private:
         if (took > 0) extrapolation_.forget();  // its epochs are those of another face
         schedule_.count_visits(static_cast<std::int64_t>(took));
         visits_at_face_ = progress().visits;
+        return took > 0;
     }
 
     // Where the unknowns are few, as soon as the epochs since the last step have been as much work.
-    void try_direct_step(double goal, const Poll& poll) {
+    bool try_direct_step(double goal, const Poll& poll) {
         const double estimate = progress().estimate, last = std::exchange(estimate_at_direct_, estimate);
-        if (last < infinity && estimate * estimate <= goal * last) return;  // the next epoch will do
+        if (last < infinity && estimate * estimate <= goal * last) return false;  // the next epoch will do
         const auto since = static_cast<Size>(progress().visits - visits_at_direct_);
         const Size took = face_.direct_step(since, poll);
-        if (took == 0) return;
+        if (took == 0) return false;
+        extrapolation_.forget();
         schedule_.count_visits(static_cast<std::int64_t>(took));
         visits_at_direct_ = progress().visits;
+        return true;
     }
 
     // Where a row is visited. What it finds lies there until it moves.
@@ -476,7 +490,9 @@ private:
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
+    int patience_ = 1, epochs_left_ = 0;       // epochs before they are extrapolated again: more after steps that visits would have gained more than
     double estimate_at_direct_ = infinity;
+    double gain_of_visit_ = 0.0;               // of the dual, in the last epoch
     static constexpr double usual_pace = 0.3;  // what is left of an estimate from one time to the next
     Size c_;
     bool reads_ahead_;  // inner products of two rows at a time

@@ -218,6 +218,22 @@ double Weights::proximal_norm() const {
     return sum;
 }
 
+double Weights::proximal_inner(const Weights& other) const {
+    double sum = inner_of_packs(V_.data(), other.V_.data(), V_.size());
+    if (!intercept_.on) return sum;
+    const double constant = intercept_.mean_norm + intercept_.inverse_rho;
+    for (Size k = 0; k < sums_.size(); ++k) {
+        sum += constant * sums_[k] * other.sums_[k] - sums_[k] * other.means_[k] - other.sums_[k] * means_[k];
+    }
+    return sum;
+}
+
+double Weights::along_centre(const Weights& other) const {
+    double sum = 0.0;
+    for (Size k = 0; k < centre_.size(); ++k) sum += centre_[k] * other.sums_[k];
+    return sum;
+}
+
 double Weights::weight(Size feature, Size k) const {
     return centred_weight(feature, k) * metric_.scale(k);
 }

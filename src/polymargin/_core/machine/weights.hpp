@@ -143,6 +143,8 @@ public:
     std::vector<double> squared_norms() const;       // |v_k - s_k m|^2 of every class, whatever the scales
     double squared_norm() const;                     // |W|^2; with scales sum_k |w_k|^2 / beta_k, with a matrix tr(W L W')
     double proximal_norm() const;                    // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
+    double proximal_inner(const Weights& other) const;  // its inner product, with the identity between the classes
+    double along_centre(const Weights& other) const;    // centre . s of the other
     double weight(Size feature, Size k) const;       // for a matrix or a coupling see `weights`
     double intercept(Size k) const;                  // b in the user's coordinates
     std::vector<double> intercepts() const;
