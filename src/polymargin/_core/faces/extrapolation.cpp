@@ -170,6 +170,10 @@ bool Extrapolation::find_best(Coefficients& weights) {
     if (!solve(H, t)) return false;
     for (double& step : t) step *= reach_;
     for (Size j = 0; j <= epochs; ++j) weights[j] = (j == epochs ? 1.0 : 0.0) + (j > 0 ? t[j - 1] : 0.0) - (j < epochs ? t[j] : 0.0);
+    double size = 0.0;
+    for (double weight : weights) size += std::fabs(weight);
+    if (!(size <= most)) return false;
+    lost_ += size * 0x1p-52;
     points_[0].machine->multiply(t[0]);  // becomes the step
     for (Size j = 1; j < epochs; ++j) points_[0].machine->add(t[j], *points_[j].machine);
     return true;

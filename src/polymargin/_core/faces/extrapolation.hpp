@@ -33,6 +33,12 @@ public:
     void forget() { on_ = false; }
     bool is_on() const { return on_; }
 
+    double lost() const { return lost_; }  // by rounding: a part of the machine
+    void sum_up_again(const Poll& poll) {
+        state_.sum_up_again(poll);
+        lost_ = 0.0;
+    }
+
     // Row i is about to move.
     void note(Size i) {
         if (on_ && !noted_[i]) remember(i);
@@ -47,6 +53,7 @@ private:
     static constexpr double share = 0.25;             // of the work of epochs that a step's machines may cost
     static constexpr double small = 4e6, part = 0.1;  // bytes of copies of the machine, or as a part of those of the rows
     static constexpr double alike = 1e-10;            // of H: directions that differ by less are one
+    static constexpr double most = 1e4;               // sum of the coefficients: of points that differ by rounding they are larger
     static constexpr double rounding = 1e-14;         // of a row's cost: duals that differ by less are equal
 
     using Coefficients = std::array<double, epochs + 1>;  // of the points, the last one is now
@@ -104,6 +111,7 @@ private:
     DualState& state_;
     bool on_ = false;
     Size n_points_ = 0;
+    double lost_ = 0.0;
     double reach_ = 1.0;  // part of the way to the best machine that duals can go without many of them leaving their domain
     std::array<Point, epochs> points_;
     std::vector<std::uint8_t> noted_, is_touched_;

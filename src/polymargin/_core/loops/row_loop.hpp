@@ -67,7 +67,8 @@ public:
             if constexpr (has_faces) stepped = try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
-        if (std::exchange(is_extrapolated_, false) && !state_.intercept.on) state_.sum_up_again(poll);
+        // beside an intercept duals are summed up anew wherever they are to prove something
+        if (extrapolation_.lost() > (state_.intercept.on ? lost_at_most : 0.0)) extrapolation_.sum_up_again(poll);
         together_.check(state_, progress().visits, true);
     }
 
@@ -133,7 +134,6 @@ private:
     void extrapolate(std::int64_t visits, const Poll& poll) {
         const double before = state_.dual;
         if (extrapolation_.epoch_is_over(poll)) {
-            is_extrapolated_ = true;
             const bool paid = state_.dual - before >= gain_of_visit_ * extrapolation_.price();
             patience_ = paid ? 1 : 2 * patience_;
             epochs_left_ = patience_;
@@ -486,7 +486,7 @@ private:
     LoopSettings settings_;
     Faces face_;
     Extrapolation extrapolation_;
-    bool is_extrapolated_ = false;  // since the class vectors were last summed up
+    static constexpr double lost_at_most = 1e-12;  // by extrapolation, of the class vectors
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
