@@ -163,7 +163,7 @@ def test_02_no_global_random_state(machine, wine):
 @each_machine
 def test_02_the_interpreter_runs_on_during_a_fit(machine):
     """The GIL is released: a Python thread makes progress while the core works."""
-    X, y = blobs(20_000, 60, 12)
+    X, y = blobs(40_000, 60, 12)
     ticks = [time.monotonic()]
     with ThreadPoolExecutor(1) as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
