@@ -6,10 +6,11 @@
 //   max over t of  D(a_3 + sum_j t_j (a_j+1 - a_j)),     slope_j = <delta, a_j+1 - a_j> - <W_3, dW_j>,     H_jl = <dW_j, dW_l>,
 //
 // and its maximum costs no look at the rows: only products of machines. (Anderson's extrapolation of coordinate descent, Bertrand &
-// Massias 2021, with the dual itself as what is to be extremal.) Duals that leave their domain on the way are projected back, which
-// moves the machine by their rows alone, and the step is taken with an exact line search: the dual never falls.
+// Massias 2021, with the dual itself as what is to be extremal.) Beside an intercept products are those of the proximal problem, and its
+// centre adds to the slopes; a squared loss adds its squares to slopes and H. Duals that leave their domain on the way are projected
+// back, which moves the machine by their rows alone, and the step is taken with an exact line search: the dual never falls.
 //
-// A machine that is a combination of others has lost digits: DualState::sum_up_again makes it anew before it proves anything.
+// A machine that is a combination of others has lost digits, `lost` says how many: DualState::sum_up_again makes it anew.
 #pragma once
 
 #include <array>

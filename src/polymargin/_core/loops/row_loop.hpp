@@ -490,7 +490,8 @@ private:
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
-    int patience_ = 1, epochs_left_ = 0;       // epochs before they are extrapolated again: more after steps that visits would have gained more than
+    // epochs before they are extrapolated again: more after steps that visits of the same work would have gained more than
+    int patience_ = 1, epochs_left_ = 0;
     double estimate_at_direct_ = infinity;
     double gain_of_visit_ = 0.0;               // of the dual, in the last epoch
     static constexpr double usual_pace = 0.3;  // what is left of an estimate from one time to the next
