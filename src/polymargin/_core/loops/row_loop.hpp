@@ -8,6 +8,7 @@
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
 
+#include <cstdlib>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "desk.hpp"
 #include "faces/extrapolation.hpp"
 #include "faces/face_step.hpp"
+#include "faces/momentum.hpp"
 #include "row_ascent.hpp"
 #include "threads/exchange.hpp"
 #include "threads/team.hpp"
@@ -30,7 +32,7 @@ class RowLoop final : public RowAscent {
 public:
     RowLoop(const Domain& domain, const RowTask& task)
         : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
-          face_(domain_, state_), extrapolation_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
+          face_(domain_, state_), extrapolation_(state_), momentum_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
           together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
         if (Metric::between_classes) together_ = Together(1, state_.rows);
@@ -54,6 +56,7 @@ public:
         average_.reset();
         extrapolation_.forget();
         for (std::int64_t k = 0; progress().visits < stop; ++k) {
+            if constexpr (may_gather) gather_momentum(stop, poll);
             const std::int64_t before = progress().visits;
             epoch(stop - progress().visits, team, poll);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
@@ -132,9 +135,41 @@ private:
         if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
     }
 
+    // What momentum moves must be a quadratic, and projected back where it leaves its domain.
+    static constexpr bool may_gather = has_faces && Domain::squares != Squares::of_gauge && !Metric::has_scales;
+
+    // Where most duals are free, unless steps in few unknowns are at hand. All rows are looked at after it.
+    void gather_momentum(std::int64_t stop, const Poll& poll) {
+        static const std::int64_t me = std::getenv("ME") ? std::atoi(std::getenv("ME")) : momentum_epochs;
+        const std::int64_t period = me * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
+        if (progress().visits < next_momentum_ || 4 * left < 3 * period) return;
+        next_momentum_ = progress().visits + period;
+        const bool is_other = state_.metric.shrinkage.on() || state_.shifted || (Domain::squares != Squares::none && face_.is_direct());
+        if (is_other) return;
+        const double n_free = count_free();
+        const double n_rivals = domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0, own = domain_.has_own() ? 1.0 : 0.0;
+        has_momentum_ = n_free >= 0.5 * static_cast<double>(state_.n_rows()) * (n_rivals + own) && momentum_.pays(static_cast<double>(period), n_free);
+        if (!has_momentum_) return momentum_.forget();
+        restore();
+        momentum_.step(poll);
+        is_extrapolated_ |= !state_.intercept.on;  // with one, whatever is proven is summed up anew
+    }
+
+    double count_free() const {
+        Size n_free = 0;
+        for (Size i = 0; i < state_.n_rows(); ++i) {
+            const auto& slot = state_.duals.slot(i);
+            const double* a = state_.duals.values(slot);
+            for (Index k = 0; k < slot.count; ++k) {
+                n_free += domain_.is_free(a[k], state_.cost[i], Domain::absolute && state_.duals.label(slot, k) == state_.y[i]);
+            }
+        }
+        return static_cast<double>(n_free);
+    }
+
     void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
-        if (state_.metric.shrinkage.on()) return;  // no face of it is quadratic
+        if (state_.metric.shrinkage.on() || has_momentum_) return;  // no face of it is quadratic, or small
         if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
             if (estimate <= settings_.direct_from * scale) try_direct_step(tol * scale, poll);
             return;
@@ -472,6 +507,10 @@ private:
     LoopSettings settings_;
     Faces face_;
     Extrapolation extrapolation_;
+    Momentum momentum_;
+    static constexpr std::int64_t momentum_epochs = 2;  // between steps with momentum
+    std::int64_t next_momentum_ = 1;                    // visits from which on the next one is due: not before the first epoch
+    bool has_momentum_ = false;
     bool is_extrapolated_ = false;  // since the class vectors were last summed up
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
