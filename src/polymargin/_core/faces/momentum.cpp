@@ -2,7 +2,6 @@
 #include "momentum.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace polymargin {
 
@@ -22,15 +21,14 @@ void Momentum::step(const Poll& poll) {
         scratch_.resize(c + 1);
         listed_.resize(c + 1);
     }
-    static const double mm = std::getenv("MM") ? std::atof(std::getenv("MM")) : most;
-    const double k = static_cast<double>(age_), beta = std::min(mm, k / (k + 3.0)), dual = state_.dual;
+    const double k = static_cast<double>(age_), beta = std::min(most, k / (k + 3.0)), dual = state_.dual;
     state_.weights.go_on(beta, *before_);
     for (Size i = 0; i < state_.n_rows(); ++i) {
         if ((i & 1023) == 0) poll();
         move_row(i, beta);
     }
     state_.refresh_dual();
-    age_ = age_ > 0 && state_.dual < dual ? 0 : age_ + 1;
+    age_ = beta > 0.0 && state_.dual < dual ? age_ / 2 : age_ + 1;
 }
 
 void Momentum::move_row(Size i, double beta) {

@@ -8,7 +8,6 @@
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
 
-#include <cstdlib>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -140,9 +139,8 @@ private:
 
     // Where most duals are free, unless steps in few unknowns are at hand. All rows are looked at after it.
     void gather_momentum(std::int64_t stop, const Poll& poll) {
-        static const std::int64_t me = std::getenv("ME") ? std::atoi(std::getenv("ME")) : momentum_epochs;
-        const std::int64_t period = me * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
-        if (progress().visits < next_momentum_ || 4 * left < 3 * period) return;
+        const std::int64_t period = momentum_epochs * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
+        if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period) return;
         next_momentum_ = progress().visits + period;
         const bool is_other = state_.metric.shrinkage.on() || state_.shifted || (Domain::squares != Squares::none && face_.is_direct());
         if (is_other) return;
@@ -509,7 +507,7 @@ private:
     Extrapolation extrapolation_;
     Momentum momentum_;
     static constexpr std::int64_t momentum_epochs = 2;  // between steps with momentum
-    std::int64_t next_momentum_ = 1;                    // visits from which on the next one is due: not before the first epoch
+    std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool has_momentum_ = false;
     bool is_extrapolated_ = false;  // since the class vectors were last summed up
     std::int64_t visits_at_face_ = 0;
