@@ -142,7 +142,7 @@ private:
         const std::int64_t period = momentum_epochs * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
         if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period) return;
         next_momentum_ = progress().visits + period;
-        const bool is_other = state_.metric.shrinkage.on() || state_.shifted || (Domain::squares != Squares::none && face_.is_direct());
+        const bool is_other = extrapolates() || state_.metric.shrinkage.on() || state_.shifted || (Domain::squares != Squares::none && face_.is_direct());
         if (is_other) return;
         const double n_free = count_free();
         const double n_rivals = domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0, own = domain_.has_own() ? 1.0 : 0.0;
