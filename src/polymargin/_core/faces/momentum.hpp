@@ -6,8 +6,8 @@
 //
 //   a <- P(a + beta (a - a_before)),    beta = k / (k + 3) at the k-th time,
 //
-// (Nesterov 1983, with an epoch for the gradient step), and the machine with it. P goes back into the domain; the machine follows by the
-// rows that have left it alone. Such a step may lower the dual: then momentum is gathered anew.
+// (Nesterov 1983, with epochs for the gradient step), and the machine with it. P goes back into the domain; the machine follows by the
+// rows that have left it alone. Such a step may lower the dual, until the next epochs have lifted it: then k is halved.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ public:
     // Whether a step costs little beside so many visits of rows with so many free duals in all.
     bool pays(double visits, double n_free) const;
 
-    void step(const Poll& poll);
+    // No signal interrupts it: machine and duals must not part. All rows must have been restored.
+    void step();
     void forget() { age_ = 0; }
 
 private:
@@ -34,7 +35,7 @@ private:
     void move_row(Size i, double beta);
 
     DualState& state_;
-    Size age_ = 0;  // steps since momentum was last gathered anew
+    Size age_ = 0;  // k
     std::unique_ptr<Weights> before_;
     std::vector<double> duals_before_, ahead_, moved_, scratch_;  // (n, c); of one row
     std::vector<Index> listed_;

@@ -4,6 +4,7 @@
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
 //   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
+//   - where most duals are free epochs gather momentum (faces/momentum.hpp);
 //   - the average of an epoch as the machine that a look judges (closes);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
@@ -134,23 +135,25 @@ private:
         if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
     }
 
-    // What momentum moves must be a quadratic, and projected back where it leaves its domain.
+    // What momentum moves is a quadratic, and can be projected back where it leaves its domain.
     static constexpr bool may_gather = has_faces && Domain::squares != Squares::of_gauge && !Metric::has_scales;
 
-    // Where most duals are free, unless steps in few unknowns are at hand. All rows are looked at after it.
+    bool knows_better_than_momentum() const {
+        return extrapolates() || (Domain::squares != Squares::none && face_.is_direct()) || state_.metric.shrinkage.on() || state_.shifted;
+    }
+
+    // Where most duals are free. All rows look at everything after it; the epochs left clear what it disturbs.
     void gather_momentum(std::int64_t stop, const Poll& poll) {
         const std::int64_t period = momentum_epochs * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
-        if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period) return;
+        if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period || knows_better_than_momentum()) return;
         next_momentum_ = progress().visits + period;
-        const bool is_other = extrapolates() || state_.metric.shrinkage.on() || state_.shifted || (Domain::squares != Squares::none && face_.is_direct());
-        if (is_other) return;
-        const double n_free = count_free();
-        const double n_rivals = domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0, own = domain_.has_own() ? 1.0 : 0.0;
-        has_momentum_ = n_free >= 0.5 * static_cast<double>(state_.n_rows()) * (n_rivals + own) && momentum_.pays(static_cast<double>(period), n_free);
+        const double n_free = count_free(), n_duals = (domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0) + (domain_.has_own() ? 1.0 : 0.0);
+        has_momentum_ = n_free >= 0.5 * static_cast<double>(state_.n_rows()) * n_duals && momentum_.pays(static_cast<double>(period), n_free);
         if (!has_momentum_) return momentum_.forget();
+        poll();
         restore();
-        momentum_.step(poll);
-        is_extrapolated_ |= !state_.intercept.on;  // with one, whatever is proven is summed up anew
+        momentum_.step();
+        is_extrapolated_ |= !state_.intercept.on;  // with one, a bound is that of duals whose machine is summed up anew
     }
 
     double count_free() const {
@@ -167,7 +170,7 @@ private:
 
     void try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
-        if (state_.metric.shrinkage.on() || has_momentum_) return;  // no face of it is quadratic, or small
+        if (state_.metric.shrinkage.on() || has_momentum_) return;  // no face of it is quadratic, or none is small
         if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
             if (estimate <= settings_.direct_from * scale) try_direct_step(tol * scale, poll);
             return;
@@ -506,9 +509,9 @@ private:
     Faces face_;
     Extrapolation extrapolation_;
     Momentum momentum_;
-    static constexpr std::int64_t momentum_epochs = 2;  // between steps with momentum
-    std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool has_momentum_ = false;
+    static constexpr std::int64_t momentum_epochs = 2;  // between its steps, and before the first one
+    std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool is_extrapolated_ = false;  // since the class vectors were last summed up
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
