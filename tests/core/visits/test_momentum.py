@@ -1,4 +1,4 @@
-"""Epochs with momentum, where most duals are free: duals stay feasible, the machine stays theirs, and fewer epochs are needed."""
+"""Epochs with momentum, where most duals are free: duals stay feasible, the machine theirs, and fewer epochs are needed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,25 @@ def wide_data(seed: int = 0, n: int = 300, d: int = 600, c: int = 5):
     return X.astype(np.float32).astype(np.float64), y, rng.uniform(0.5, 2.0, size=n)
 
 
-def opened(data, domain="absolute_simplex", storage="dense64", build=native, together=1, n_threads=1, own=1.0, offsets=False):
+def opened(
+    data, domain="absolute_simplex", storage="dense64", build=native, together=1, n_threads=1, own=1.0, offsets=False
+):
     X, y, cost = data
     loop = build.row_loop(
-        domain, "coupled", stored(build, X, storage), y, cost, int(y.max()) + 1, False, 0, [own, 1.0], None, together, n_threads, False
-    )  # fmt: skip
+        domain,
+        "coupled",
+        stored(build, X, storage),
+        y,
+        cost,
+        int(y.max()) + 1,
+        False,
+        0,
+        [own, 1.0],
+        None,
+        together,
+        n_threads,
+        False,
+    )
     loop.couple(1.0, 0.0, True)
     if offsets:
         loop.start_intercept(X.mean(axis=0), 0.1)
