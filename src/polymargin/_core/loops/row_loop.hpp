@@ -4,6 +4,7 @@
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
 //   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
+//   - where most duals are free epochs gather momentum (faces/momentum.hpp);
 //   - the average of an epoch as the machine that a look judges (closes);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
 #pragma once
@@ -17,6 +18,7 @@
 #include "desk.hpp"
 #include "faces/extrapolation.hpp"
 #include "faces/face_step.hpp"
+#include "faces/momentum.hpp"
 #include "row_ascent.hpp"
 #include "threads/exchange.hpp"
 #include "threads/team.hpp"
@@ -30,7 +32,7 @@ class RowLoop final : public RowAscent {
 public:
     RowLoop(const Domain& domain, const RowTask& task)
         : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
-          face_(domain_, state_), extrapolation_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
+          face_(domain_, state_), extrapolation_(state_), momentum_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
           together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
         if (Metric::between_classes) together_ = Together(1, state_.rows);
@@ -55,6 +57,7 @@ public:
         if (!state_.intercept.on) extrapolation_.forget();
         bool stepped = false;  // what gains dual value by a step has its primal one only after the next epoch
         for (std::int64_t k = 0; progress().visits < stop || stepped; ++k) {
+            if constexpr (may_gather) gather_momentum(stop, poll);
             const std::int64_t before = progress().visits, least = stepped ? static_cast<std::int64_t>(state_.n_rows()) : 0;
             const double dual = state_.dual;
             epoch(std::max(stop - before, least), team, poll);
@@ -68,7 +71,8 @@ public:
             together_.check(state_, progress().visits, false);
         }
         // beside an intercept duals are summed up anew wherever they are to prove something
-        if (extrapolation_.lost() > (state_.intercept.on ? lost_at_most : 0.0)) extrapolation_.sum_up_again(poll);
+        has_lost_ |= extrapolation_.lost() > (state_.intercept.on ? lost_at_most : 0.0);
+        if (std::exchange(has_lost_, false)) extrapolation_.sum_up_again(poll);
         together_.check(state_, progress().visits, true);
     }
 
@@ -143,10 +147,43 @@ private:
         if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
     }
 
+    // What momentum moves is a quadratic, and can be projected back where it leaves its domain.
+    static constexpr bool may_gather = has_faces && Domain::squares != Squares::of_gauge && !Metric::has_scales;
+
+    bool knows_better_than_momentum() const {
+        return extrapolates() || (Domain::squares != Squares::none && face_.is_direct()) || state_.metric.shrinkage.on() || state_.shifted;
+    }
+
+    // Where most duals are free. All rows look at everything after it; the epochs left clear what it disturbs.
+    void gather_momentum(std::int64_t stop, const Poll& poll) {
+        const std::int64_t period = momentum_epochs * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
+        if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period || knows_better_than_momentum()) return;
+        next_momentum_ = progress().visits + period;
+        const double n_free = count_free(), n_duals = (domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0) + (domain_.has_own() ? 1.0 : 0.0);
+        has_momentum_ = n_free >= 0.5 * static_cast<double>(state_.n_rows()) * n_duals && momentum_.pays(static_cast<double>(period), n_free);
+        if (!has_momentum_) return momentum_.forget();
+        poll();
+        restore();
+        momentum_.step();
+        has_lost_ |= !state_.intercept.on;
+    }
+
+    double count_free() const {
+        Size n_free = 0;
+        for (Size i = 0; i < state_.n_rows(); ++i) {
+            const auto& slot = state_.duals.slot(i);
+            const double* a = state_.duals.values(slot);
+            for (Index k = 0; k < slot.count; ++k) {
+                n_free += domain_.is_free(a[k], state_.cost[i], Domain::absolute && state_.duals.label(slot, k) == state_.y[i]);
+            }
+        }
+        return static_cast<double>(n_free);
+    }
+
     // Whether a step was made.
     bool try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
-        if (state_.metric.shrinkage.on()) return false;  // no face of it is quadratic
+        if (state_.metric.shrinkage.on() || has_momentum_) return false;  // no face of it is quadratic, or none is small
         if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
             return estimate <= settings_.direct_from * scale && try_direct_step(tol * scale, poll);
         }
@@ -487,6 +524,11 @@ private:
     Faces face_;
     Extrapolation extrapolation_;
     static constexpr double lost_at_most = 1e-12;  // by extrapolation, of the class vectors
+    Momentum momentum_;
+    bool has_momentum_ = false;
+    static constexpr std::int64_t momentum_epochs = 2;  // between its steps, and before the first one
+    std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
+    bool has_lost_ = false;                             // digits, by combinations of machines
     std::int64_t visits_at_face_ = 0;
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns

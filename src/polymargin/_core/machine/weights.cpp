@@ -174,6 +174,20 @@ void Weights::add(double t, const Weights& direction) {
     }
 }
 
+void Weights::go_on(double beta, Weights& before) {
+    const auto go = [beta](double* now, double* then, Size count) {
+        for (Size k = 0; k < count; ++k) {
+            const double at = now[k];
+            now[k] = at + beta * (at - then[k]);
+            then[k] = at;
+        }
+    };
+    go(V_.data(), before.V_.data(), V_.size());
+    read_again();
+    go(sums_.data(), before.sums_.data(), sums_.size());
+    go(means_.data(), before.means_.data(), means_.size());
+}
+
 std::vector<double> Weights::squared_norms() const {
     std::vector<double> out(sums_.size(), 0.0);
     rows_.add_squares(V_.data(), out.data());

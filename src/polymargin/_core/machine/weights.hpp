@@ -140,6 +140,7 @@ public:
     void set_base(const double* W0);                 // v = W0 (d, c), s as it is; the intercept, if any, has been started
     void multiply(double t);                         // v <- t v
     void add(double t, const Weights& direction);    // self += t * direction; the centre stands still
+    void go_on(double beta, Weights& before);        // self += beta (self - before), and before what self was; the centre stands still
     std::vector<double> squared_norms() const;       // |v_k - s_k m|^2 of every class, whatever the scales
     double squared_norm() const;                     // |W|^2; with scales sum_k |w_k|^2 / beta_k, with a matrix tr(W L W')
     double proximal_norm() const;                    // |W|^2 + |s|^2 / rho: the quadratic part of the proximal problem
