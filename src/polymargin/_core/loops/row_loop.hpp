@@ -191,10 +191,13 @@ private:
         // not if as many epochs will do, at the pace of the last ones
         const double last = std::exchange(estimate_at_face_, estimate), pace = last < infinity ? estimate / last : usual_pace;
         if (pace * estimate <= tol * scale) return false;
-        // as much work as the epochs since the last try, so that it can at worst double the cost. What was not enough is not saved up:
-        // where so many duals are free that a step takes longer than that, epochs are better
-        const auto since = static_cast<Size>(progress().visits - visits_at_face_);
-        const Size took = face_.step(since, poll);
+        // a part of the work of the epochs since the last try, all of it after steps that gained more than visits, so that it can at
+        // worst double the cost. What was not enough is not saved up: where so many duals are free that a step takes longer than that,
+        // epochs are better
+        const double since = static_cast<double>(progress().visits - visits_at_face_), before = state_.dual;
+        const Size took = face_.step(static_cast<Size>(face_share_ * since), poll);
+        const bool paid = state_.dual - before >= gain_of_visit_ * static_cast<double>(took);
+        if (took > 0) face_share_ = paid ? std::min(1.0, 2.0 * face_share_) : 0.5 * face_share_;
         if (took > 0) extrapolation_.forget();  // its epochs are those of another face
         schedule_.count_visits(static_cast<std::int64_t>(took));
         visits_at_face_ = progress().visits;
@@ -530,6 +533,7 @@ private:
     std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool has_lost_ = false;                             // digits, by combinations of machines
     std::int64_t visits_at_face_ = 0;
+    double face_share_ = 0.5;                  // of the work of epochs
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
     // epochs before they are extrapolated again: more after steps that visits of the same work would have gained more than
