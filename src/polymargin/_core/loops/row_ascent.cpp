@@ -12,11 +12,20 @@ RowAscent::RowAscent(const RowTask& task, LossRules rules, bool coupled)
 RowAscent::~RowAscent() = default;
 
 double RowAscent::loss(const Weights& weights, int n_threads, const Poll& poll) const {
-    return sum_over_rows(
-        state_.n_rows(), n_threads, poll, 0.0, [&] { return std::vector<double>(padded(state_.n_classes() + 1)); },
-        [&](Size i, std::vector<double>& scores) {
-            weights.all_scores(i, scores.data());
-            return state_.cost[i] * loss_of(i, scores.data());
+    const Size width = padded(state_.n_classes() + 1);
+    return sum_over_blocks(
+        state_.n_rows(), n_threads, poll, 0.0, [&] { return std::vector<double>(at_a_time * width); },
+        [&](Size first, Size last, std::vector<double>& scores) {
+            Size rows[at_a_time];
+            double* out[at_a_time];
+            for (Size k = 0; k < last - first; ++k) {
+                rows[k] = first + k;
+                out[k] = &scores[k * width];
+            }
+            weights.all_scores(rows, last - first, out);
+            double sum = 0.0;
+            for (Size k = 0; k < last - first; ++k) sum += state_.cost[first + k] * loss_of(first + k, out[k]);
+            return sum;
         });
 }
 

@@ -26,8 +26,7 @@ Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetr
       V_(rows.weights_size()), W_(metric.shrinkage.on() ? rows.weights_size() : 0), sums_(rows.n_classes(), 0.0), means_(rows.n_classes(), 0.0), centre_(c_, 0.0),
       room_(rows.n_classes()) {}
 
-void Weights::all_scores(Size i, double* out) const {
-    rows_.all_scores(read(), i, out);
+void Weights::finish_all(Size i, double* out) const {
     if (metric_.has_matrix()) {
         std::vector<double> inner(out, out + sums_.size());
         return all_metric_scores(i, inner.data(), out);
