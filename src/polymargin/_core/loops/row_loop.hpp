@@ -231,7 +231,7 @@ private:
                 const Size wanted = begin_together(rows, count, listed);
                 const bool by_threads = team.size() > 1 && which_pays_.threads_next(wanted);
                 if (by_threads) {
-                    examine_by_threads(rows, count, exchange, team);
+                    examine_by_threads(rows, count, wanted, exchange, team);
                 } else {
                     add_last(exchange, team);
                     read_together(rows, count);
@@ -271,7 +271,7 @@ private:
         state_.weights.all_scores(whole_.data(), whole_.size(), whole_scores_.data());
     }
 
-    void examine_by_threads(const std::uint32_t* rows, Size count, Exchange& exchange, Team& team) {
+    void examine_by_threads(const std::uint32_t* rows, Size count, Size wanted, Exchange& exchange, Team& team) {
         const Size parts = team.size();
         for (Size k = 0; k < count; ++k) {
             Place& place = places_[k];
@@ -292,7 +292,7 @@ private:
             }
             examine(rows[k], place);
         };
-        if (whole_.size() * c_ < many_scores) {
+        if (wanted < many_scores) {
             for (Size k = 0; k < count; ++k) finish(k);
         } else {
             team.share(parts, [&](Size number) {
@@ -504,7 +504,7 @@ private:
     std::vector<Place> places_;
     std::vector<Size> whole_;  // rows visited together that want all scores, and where these go
     std::vector<double*> whole_scores_;
-    static constexpr Size many_scores = 256;  // of these rows: from so many on threads share their solving too
+    static constexpr Size many_scores = 128;  // that rows visited together want: from so many on threads share their solving too
     std::vector<Exchange::Answer> answers_;
     std::vector<double> lags_;
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances

@@ -55,11 +55,14 @@ private:
     void note() {
         if (group_ < fewest_timed) return;
         const std::chrono::duration<double> took = Clock::now() - began_;
-        (by_threads_ ? kinds_[kind_].by_threads : kinds_[kind_].alone) = took.count() / static_cast<double>(std::max<Size>(1, wanted_));
+        const double a_score = took.count() / static_cast<double>(std::max<Size>(1, wanted_));
+        double& known = by_threads_ ? kinds_[kind_].by_threads : kinds_[kind_].alone;
+        known = known == 0.0 ? a_score : std::min(a_score, slower * known);
     }
 
     static constexpr int groups_ = 32, first_timed = 4, fewest_timed = 12;  // of a stretch that goes one way
-    static constexpr int ask_again = 32, first_asked = 1;  // stretches: what is lost by asking is little of the difference
+    static constexpr int ask_again = 24, first_asked = 2;  // stretches: what is lost by asking is little of the difference
+    static constexpr double slower = 1.25;  // one stretch may be slow for other reasons: that it says more is not believed at once
 
     std::array<Kind, 24> kinds_{};  // by the binary logarithm of what a group wants
     Size kind_ = 0, wanted_ = 0;
