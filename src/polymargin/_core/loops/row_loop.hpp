@@ -296,7 +296,7 @@ private:
             for (Size k = 0; k < count; ++k) finish(k);
         } else {
             team.share(parts, [&](Size number) {
-                for (Size k = number; k < count; k += parts) finish(k);
+                for (Size k = number * count / parts; k < (number + 1) * count / parts; ++k) finish(k);
             });
         }
         exchange.forget();
