@@ -253,6 +253,7 @@ private:
         for (Size k = 0; k < count; ++k) {
             if (k + count < listed) state_.duals.prefetch(rows[k + count]);
             if (k + 2 * count < listed) state_.prefetch(rows[k + 2 * count]);
+            if (k < rows_ahead) state_.rows.prefetch(rows[k]);
             Place& place = places_[k];
             begin(rows[k], place);
             wanted += place.n_wanted;
@@ -265,7 +266,7 @@ private:
 
     void read_together(const std::uint32_t* rows, Size count) {
         for (Size k = 0; k < count; ++k) {
-            if (k + 1 < count) state_.rows.prefetch(rows[k + 1]);
+            if (k + rows_ahead < count) state_.rows.prefetch(rows[k + rows_ahead]);
             if (!wants_all(places_[k])) read(rows[k], places_[k]);
         }
         state_.weights.all_scores(whole_.data(), whole_.size(), whole_scores_.data());
@@ -504,6 +505,7 @@ private:
     std::vector<Place> places_;
     std::vector<Size> whole_;  // rows visited together that want all scores, and where these go
     std::vector<double*> whole_scores_;
+    static constexpr Size rows_ahead = 3;  // that are fetched while another one is read
     static constexpr Size many_scores = 128;  // that rows visited together want: from so many on threads share their solving too
     std::vector<Exchange::Answer> answers_;
     std::vector<double> lags_;

@@ -151,16 +151,8 @@ public:
                                                      // less its mean if the offsets add up to zero
 
     // `out` has room for the padded number of classes, with a coupling one more.
-    void all_scores(Size i, double* out) const {
-        rows_.all_scores(read(), i, out);
-        finish_all(i, out);
-    }
-
-    // The same of some rows at once (whose bits differ).
-    void all_scores(const Size* rows, Size count, double* const* out) const {
-        rows_.scores_of_rows(read(), rows, count, 0, rows_.n_classes(), out);
-        for (Size r = 0; r < count; ++r) finish_all(rows[r], out[r]);
-    }
+    void all_scores(Size i, double* out) const;
+    void all_scores(const Size* rows, Size count, double* const* out) const;  // of some rows at once, whose bits differ
 
     void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, room_); }
 

@@ -4,6 +4,7 @@
 // A cache line that changes hands costs as much as a dot product: whatever is told lies side by side, in the order in which it is read.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "machine/weights.hpp"
@@ -52,9 +53,11 @@ public:
     }
 
     void find_wanted(const WeightPart& part, const Weights& weights, const Rows& rows, Answer& answer) const {
+        constexpr Size ahead = 3;
         Size at = 0;
+        for (Size k = 0; k < std::min(ahead, n_wanted_); ++k) rows.prefetch(wanted_[k].i);
         for (Size k = 0; k < n_wanted_; ++k) {
-            if (k + 1 < n_wanted_) rows.prefetch(wanted_[k + 1].i);
+            if (k + ahead < n_wanted_) rows.prefetch(wanted_[k + ahead].i);
             answer.starts[k] = at;
             at += weights.part_of_scores(part, wanted_[k].i, classes(wanted_[k]), wanted_[k].count, &answer.found[at], answer.room);
         }
