@@ -71,7 +71,7 @@ double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double
     }
     return sum_over_blocks(
         rows.n_rows(), n_threads, poll, 0.0, [&] { return std::vector<double>(at_a_time * width); },
-        [&](Size first, Size last, std::vector<double>& scores) {
+        [&](Size first, Size last, std::vector<double>& scores, double& sum) {
             Size numbers[at_a_time];
             double* out[at_a_time];
             for (Size k = 0; k < last - first; ++k) {
@@ -82,12 +82,10 @@ double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double
                 rows.for_each_entry(numbers[k], [&](Size j, double x) { vectors.add(j, x, out[k]); });
             }
             if (!rows.is_sparse()) rows.scores_of_rows(by_class.data(), numbers, last - first, 0, c, out);
-            double sum = 0.0;
             for (Size k = 0; k < last - first; ++k) {
                 for (Size l = 0; l < c; ++l) out[k][l] += b[l];  // last: it may cancel what is large
                 sum += loss(numbers[k], out[k]);
             }
-            return sum;
         });
 }
 
