@@ -31,7 +31,7 @@ def native_rows(X: Any) -> native.Rows:
 def has_native_loss(problem: Problem, W: Any) -> bool:
     """Whether the core sums up the loss of class vectors W, without blocks of scores, by the threads of the problem.
 
-    With thousands of classes blocks of scores, and the products of sparse matrices, take longer than the fit; of dense rows a
+    With thousands of classes, blocks of scores and products of sparse matrices take longer than the fit; of dense rows a
     tenth of it. Where they do not, the sums are those that anybody makes of the arrays.
     """
     loss, X = problem.loss, problem.X
