@@ -89,7 +89,14 @@ def row_loop(
 ) -> RowLoop: ...
 @overload
 def machine_loss(
-    domain: str, rows: Rows, y: _Classes, cost: _Floats, W: _Floats, b: _Floats, parameters: Sequence[float] = ...
+    domain: str,
+    rows: Rows,
+    y: _Classes,
+    cost: _Floats,
+    W: _Floats,
+    b: _Floats,
+    parameters: Sequence[float] = ...,
+    n_threads: int = ...,
 ) -> float: ...
 @overload
 def machine_loss(
@@ -102,6 +109,7 @@ def machine_loss(
     starts: _Starts,
     b: _Floats,
     parameters: Sequence[float] = ...,
+    n_threads: int = ...,
 ) -> float: ...
 def solve_row(
     domain: str,

@@ -385,6 +385,7 @@ class MarginClassifier(
             loss=self._loss(),
             penalty=self._penalty(),
             fit_intercept=self.fit_intercept,
+            n_threads=validation.thread_count(self.n_jobs),
         )
 
     def _with_classes(self, problem: Problem, classes: NDArray[Any]) -> Problem:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -194,6 +194,8 @@ class Problem(Objective):
     loss : ScoreLoss
     penalty : Penalty
     fit_intercept : bool
+    n_threads : int
+        For passes that say what arrays are worth. They change no bit.
     """
 
     X: Any
@@ -203,6 +205,7 @@ class Problem(Objective):
     loss: ScoreLoss
     penalty: Penalty
     fit_intercept: bool
+    n_threads: int = field(default=1, kw_only=True, repr=False, compare=False)
 
     @property
     def fixes_sum_of_offsets(self) -> bool:

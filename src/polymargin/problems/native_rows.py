@@ -1,4 +1,4 @@
-"""Rows as the core reads them, and the loss of a machine on sparse ones."""
+"""Rows as the core reads them, and the loss of a machine on many of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_MANY_CLASSES = 200
+_MANY_CLASSES = 200  # of sparse rows
+_MANY_PRODUCTS = 100_000_000  # of dense ones
 
 
 def native_rows(X: Any) -> native.Rows:
@@ -28,17 +29,19 @@ def native_rows(X: Any) -> native.Rows:
 
 
 def has_native_loss(problem: Problem, W: Any) -> bool:
-    """Whether the core sums up the loss of class vectors W: on sparse rows, row by row, without blocks of scores.
+    """Whether the core sums up the loss of class vectors W, without blocks of scores, by the threads of the problem.
 
-    With thousands of classes blocks of scores, and the products of sparse matrices, take longer than the fit. With few they
-    do not, and the sums are those that anybody makes of the arrays.
+    With thousands of classes, blocks of scores and products of sparse matrices take longer than the fit; of dense rows a
+    tenth of it. Where they do not, the sums are those that anybody makes of the arrays.
     """
-    loss = problem.loss
-    if problem.n_classes < _MANY_CLASSES:
+    loss, X = problem.loss, problem.X
+    if sparse.issparse(X):
+        is_long = problem.n_classes >= _MANY_CLASSES and X.shape[1] <= np.iinfo(np.int32).max
+    else:
+        is_long = X.size * problem.n_classes >= _MANY_PRODUCTS and not sparse.issparse(W) and bool(X.flags.c_contiguous)
+    if not is_long or W.dtype != np.float64:
         return False
     if loss.row_problem is None or loss.domain is None or not loss.domain.margins.relative or not loss.unit_targets:
-        return False
-    if not sparse.issparse(problem.X) or problem.X.shape[1] > np.iinfo(np.int32).max or W.dtype != np.float64:
         return False
     return W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
 
@@ -47,11 +50,11 @@ def native_loss(problem: Problem, W: Any, b: Array) -> float:
     """``sum_i u_i loss_i``, W an array or a CSR matrix."""
     name, loss = problem.loss.row_problem, problem.loss
     assert name is not None
-    given = name, native_rows(problem.X), problem.y, problem.cost
+    given, n_threads = (name, native_rows(problem.X), problem.y, problem.cost), problem.n_threads
     b = np.ascontiguousarray(b, dtype=np.float64)
     if sparse.issparse(W):
-        return native.machine_loss(*given, *_stored(W), b, loss.row_parameters)
-    return native.machine_loss(*given, W, b, loss.row_parameters)
+        return native.machine_loss(*given, *_stored(W), b, loss.row_parameters, n_threads)
+    return native.machine_loss(*given, W, b, loss.row_parameters, n_threads)
 
 
 def _stored(A: Any) -> tuple[Any, NDArray[np.int32], NDArray[np.int64]]:

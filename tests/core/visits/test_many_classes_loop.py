@@ -69,6 +69,26 @@ def test_the_loss_of_a_machine_is_that_of_its_scores(build, loss, storage):
     assert build.machine_loss(*given, *lists(W), b, loss.row_parameters) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("storage", STORAGES)
+@each_loss
+def test_threads_change_no_bit_of_the_loss_of_a_machine(loss, storage):
+    X, y, cost = problem_data(5, n=3000, d=11, c=17)
+    W, b = machine(11, 17)
+    given = loss.row_problem, stored(native, X, storage), y, cost, W, b, loss.row_parameters
+    assert len({native.machine_loss(*given, n) for n in (1, 2, 3, 4)}) == 1
+
+
+@each_loss
+def test_the_objective_on_many_dense_rows_is_native_and_the_same(loss):
+    X, y, cost = problem_data(6, n=20_000, d=100, c=60)
+    W, b = machine(100, 60)
+    problem = Problem(X, y, cost, 60, loss, SquaredNorm(), True, n_threads=2)
+    forms = W, np.asfortranarray(W), sparse.csr_array(W)
+    assert [has_native_loss(problem, form) for form in forms] == [True, False, False]
+    assert not has_native_loss(Problem(X[:100], y[:100], cost[:100], 60, loss, SquaredNorm(), True), W)
+    assert problem.loss_of_machine(W, b) == pytest.approx(Objective.loss_of_machine(problem, W, b), rel=1e-12)
+
+
 @each_loss
 def test_the_objective_on_sparse_rows_is_native_and_the_same(loss):
     X, y, cost = problem_data(4, n=250, d=12, c=200)

@@ -97,7 +97,7 @@ def test_rows_that_are_alike_are_visited_apart():
     assert 0.5 * loop.squared_norm + loop.loss(1) - loop.dual <= 1e-6 * loop.dual
 
 
-# 64 listed classes and the own one are all there are; from 256 classes on threads solve rows too
+# 64 listed classes and the own one are all there are
 @pytest.mark.parametrize("c", [65, 300])
 def test_threads_change_no_bit_of_many_classes(c):
     data, found = wide_data(3, n=600, c=c), []
@@ -107,6 +107,29 @@ def test_threads_change_no_bit_of_many_classes(c):
         found.append(loop.weights())
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
+
+
+# rows, columns, classes that tiles of four rows and three classes do not divide
+@pytest.mark.parametrize(("n", "d", "c"), [(257, 37, 23), (130, 64, 3), (97, 5, 4)])
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("build", BUILDS)
+def test_rows_that_want_all_scores_get_them_whatever_the_threads(build, storage, n, d, c):
+    """One epoch, in which all rows look at all classes, with a few columns and classes too many for whole tiles."""
+    data, found = wide_data(8, n=n, d=d, c=c), []
+    X, y, _ = data
+    for n_threads in (1, 2, 4):
+        loop = opened(build, "box", "identity", data, storage, together=7, n_threads=n_threads)
+        loop.ascend(n, 1e-9)
+        found.append((loop.weights(), loop.loss(n_threads), *loop.duals()))
+    for other in found[1:]:
+        for ours, theirs in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    W, loss, *duals = found[0]
+    np.testing.assert_allclose(W, X.T @ twins.tau(twins.dense_duals(*duals, c), y), atol=1e-9)
+    S = X @ W
+    margins = np.maximum(0.0, 1.0 - S[np.arange(n), y][:, None] + S)
+    margins[np.arange(n), y] = 0.0
+    assert loss == pytest.approx(data[2] @ margins.sum(axis=1), rel=1e-12)
 
 
 @pytest.mark.parametrize(("together", "n_threads"), [(0, 1), (2000, 1), (4, 0)])

@@ -59,28 +59,33 @@ void Desk::list_highest_classes(const DualRows& duals, const DualRows::Slot& slo
     }
 }
 
-// One pass: the best zeros so far are a heap, and most others do not beat the worst of these. Of equal ones the first stay.
+// The level that so many zeros reach, then one pass in order. Of those on the level the first stay.
 void Desk::keep_most_violated(RowList& row, Size fewest) {
     const Size most = std::max(widest_ / 2, fewest);
-    const auto comes_before = [&](Size k, Size l) { return row.g[k] != row.g[l] ? row.g[k] > row.g[l] : k < l; };
-    order_.clear();
-    zeros_.clear();
+    ranked_.clear();
     for (Size k = 0; k < row.count; ++k) {
-        if (row.a[k] > 0.0) {
-            order_.push_back(k);
-        } else if (zeros_.size() < most) {
-            zeros_.push_back(k);
-            std::push_heap(zeros_.begin(), zeros_.end(), comes_before);
-        } else if (row.g[k] > row.g[zeros_.front()]) {
-            std::pop_heap(zeros_.begin(), zeros_.end(), comes_before);
-            zeros_.back() = k;
-            std::push_heap(zeros_.begin(), zeros_.end(), comes_before);
-        }
+        if (!(row.a[k] > 0.0)) ranked_.push_back(row.g[k]);
     }
-    order_.insert(order_.end(), zeros_.begin(), zeros_.end());
-    std::sort(order_.begin(), order_.end());
-    for (Size k = 0; k < order_.size(); ++k) row.keep(k, order_[k]);
-    row.count = order_.size();
+    double level = -infinity;
+    Size ties = row.count;  // that stay
+    if (ranked_.size() > most) {
+        const auto last = ranked_.begin() + static_cast<std::ptrdiff_t>(most - 1);
+        std::nth_element(ranked_.begin(), last, ranked_.end(), std::greater<double>());
+        level = *last;
+        ties = most - static_cast<Size>(std::count_if(ranked_.begin(), last, [&](double g) { return g > level; }));
+    }
+    Size kept = 0;
+    for (Size k = 0; k < row.count; ++k) {
+        if (!(row.a[k] > 0.0)) {
+            if (row.g[k] < level) continue;
+            if (row.g[k] == level) {
+                if (ties == 0) continue;
+                --ties;
+            }
+        }
+        row.keep(kept++, k);
+    }
+    row.count = kept;
     row.narrowed = true;
 }
 

@@ -106,7 +106,7 @@ private:
     Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
 
     Size c_;
-    std::vector<Size> order_, zeros_;
+    std::vector<Size> order_;
     std::vector<Index> classes_;
     std::vector<double> a_, g_, next_, scratch_, every_, peaks_, ranked_;
 };

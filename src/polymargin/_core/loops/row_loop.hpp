@@ -228,6 +228,7 @@ private:
         RowView row{};
         const Index* wanted = nullptr;  // classes whose scores the row needs
         Size n_wanted = 0;
+        Size wish = 0;                  // their number in what threads are asked for
         double* scores = nullptr;       // where they go
         Assessment seen{};
         Size n_moved = 0;
@@ -241,21 +242,9 @@ private:
         if (together_.now() == 1) {
             again = epoch_one_by_one(max_visits, poll);
         } else {
-            again = together(max_visits, team, poll);
+            again = epoch_together(max_visits, team, poll);
         }
         if (again) restore();
-    }
-
-    bool together(std::int64_t max_visits, Team& team, const Poll& poll) {
-        if (team.size() == 1) return epoch_together(max_visits, poll);
-        const bool by_threads = which_pays_.threads_next();
-        bool again = false;
-        which_pays_.measure(by_threads, [&] {
-            const std::int64_t before = progress().visits;
-            again = by_threads ? epoch_in_parts(max_visits, team, poll) : epoch_together(max_visits, poll);
-            return progress().visits - before;
-        });
-        return again;
     }
 
     bool epoch_one_by_one(std::int64_t max_visits, const Poll& poll) {
@@ -276,78 +265,108 @@ private:
             });
     }
 
-    bool epoch_together(std::int64_t max_visits, const Poll& poll) {
-        return schedule_.epoch_together(
-            together_.now(), max_visits, poll,
-            [&](const std::uint32_t* rows, Size count, Size listed) {
-                for (Size k = 0; k < count; ++k) {
-                    if (k + 5 < listed) state_.prefetch(rows[k + 5]);
-                    if (k + 2 < listed) state_.duals.prefetch(rows[k + 2]);
-                    if (k + 1 < listed) state_.rows.prefetch(rows[k + 1]);
-                    begin(rows[k], places_[k]);
-                    read(rows[k], places_[k]);
-                    examine(rows[k], places_[k]);
-                }
-                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k]);
-            },
-            [&](Size k) { return places_[k].seen; });
-    }
-
-    // The same by threads, each of which minds a part of the class vectors: it adds what the last rows have moved, and finds what its
-    // part is of the scores of the next.
-    bool epoch_in_parts(std::int64_t max_visits, Team& team, const Poll& poll) {
-        const Size parts = team.size();
-        if (answers_.size() != parts) answers_.assign(parts, {together_.most(), state_.rows.n_classes()});
+    // Some rows at a time. Where that pays threads share them: each minds a part of the class vectors, to which it adds what the last rows
+    // have moved, before it finds what its part is of the scores of the next.
+    bool epoch_together(std::int64_t max_visits, Team& team, const Poll& poll) {
         Exchange exchange(together_.most(), state_.rows.n_classes());
+        if (answers_.size() != team.size()) answers_.assign(team.size(), {together_.most(), state_.rows.n_classes()});
         // what rows have moved must reach the class vectors, however the epoch ends
-        const auto add_last = [&] {
-            team.share(parts, [&](Size number) {
-                exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
-            });
-        };
         const Poll poll_or_end = [&] {
             try {
                 poll();
             } catch (...) {
-                add_last();
+                add_last(exchange, team);
                 throw;
             }
         };
         const bool again = schedule_.epoch_together(
             together_.now(), max_visits, poll_or_end,
             [&](const std::uint32_t* rows, Size count, Size listed) {
-                for (Size k = 0; k < count; ++k) {
-                    if (k + count < listed) state_.duals.prefetch(rows[k + count]);
-                    if (k + 2 * count < listed) state_.prefetch(rows[k + 2 * count]);
-                    begin(rows[k], places_[k]);
-                    ask(exchange, rows[k], places_[k]);
-                }
-                team.share(parts, [&](Size number) {
-                    const WeightPart part = state_.weights.part(number, parts);
-                    exchange.add_moved(part, state_.weights, answers_[number]);
-                    exchange.find_wanted(part, state_.weights, state_.rows, answers_[number]);
-                });
-                const auto finish = [&](Size k) {
-                    exchange.join(k, state_.weights, answers_, places_[k].scores);
-                    examine(rows[k], places_[k]);
-                };
-                if (c_ < long_lists) {
-                    for (Size k = 0; k < count; ++k) finish(k);
+                const Size wanted = begin_together(rows, count, listed);
+                const bool by_threads = team.size() > 1 && which_pays_.threads_next(wanted);
+                if (by_threads) {
+                    examine_by_threads(rows, count, wanted, exchange, team);
                 } else {
-                    team.share(count, finish);
+                    add_last(exchange, team);
+                    read_together(rows, count);
+                    for (Size k = 0; k < count; ++k) examine(rows[k], places_[k]);
                 }
-                exchange.forget();
-                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], &exchange);
+                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], by_threads ? &exchange : nullptr);
             },
             [&](Size k) { return places_[k].seen; });
-        add_last();
+        add_last(exchange, team);
+        which_pays_.pause();
         return again;
     }
 
-    static void ask(Exchange& exchange, Size i, const Place& place) {
-        if (place.scores != place.row.g) return exchange.wants_all(i);
-        exchange.wants(i, place.wanted, place.n_wanted + Metric::has_sum);
+    // Returns how many scores these rows want.
+    Size begin_together(const std::uint32_t* rows, Size count, Size listed) {
+        Size wanted = 0;
+        whole_.clear();
+        whole_scores_.clear();
+        for (Size k = 0; k < count; ++k) {
+            if (k + count < listed) state_.duals.prefetch(rows[k + count]);
+            if (k + 2 * count < listed) state_.prefetch(rows[k + 2 * count]);
+            if (k < rows_ahead) state_.rows.prefetch(rows[k]);
+            Place& place = places_[k];
+            begin(rows[k], place);
+            wanted += place.n_wanted;
+            if (!wants_all(place)) continue;
+            whole_.push_back(rows[k]);
+            whole_scores_.push_back(place.scores);
+        }
+        return wanted;
     }
+
+    void read_together(const std::uint32_t* rows, Size count) {
+        for (Size k = 0; k < count; ++k) {
+            if (k + rows_ahead < count) state_.rows.prefetch(rows[k + rows_ahead]);
+            if (!wants_all(places_[k])) read(rows[k], places_[k]);
+        }
+        state_.weights.all_scores(whole_.data(), whole_.size(), whole_scores_.data());
+    }
+
+    void examine_by_threads(const std::uint32_t* rows, Size count, Size wanted, Exchange& exchange, Team& team) {
+        const Size parts = team.size();
+        for (Size k = 0; k < count; ++k) {
+            Place& place = places_[k];
+            if (!wants_all(place)) place.wish = exchange.wants(rows[k], place.wanted, place.n_wanted + Metric::has_sum);
+        }
+        team.share(parts, [&](Size number) {
+            const WeightPart part = state_.weights.part(number, parts);
+            exchange.add_moved(part, state_.weights, answers_[number]);
+            exchange.find_wanted(part, state_.weights, state_.rows, answers_[number]);
+            state_.weights.part_of_all_scores(part, whole_.data(), whole_.size(), whole_scores_.data());
+        });
+        const auto finish = [&](Size k) {
+            Place& place = places_[k];
+            if (wants_all(place)) {
+                state_.weights.finish_all(rows[k], place.scores);
+            } else {
+                exchange.join(place.wish, state_.weights, answers_, place.scores);
+            }
+            examine(rows[k], place);
+        };
+        if (wanted < many_scores) {
+            for (Size k = 0; k < count; ++k) finish(k);
+        } else {
+            team.share(parts, [&](Size number) {
+                for (Size k = number * count / parts; k < (number + 1) * count / parts; ++k) finish(k);
+            });
+        }
+        exchange.forget();
+    }
+
+    void add_last(Exchange& exchange, Team& team) {
+        if (!exchange.has_moved()) return;
+        const Size parts = team.size();
+        team.share(parts, [&](Size number) {
+            exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
+        });
+        exchange.forget();
+    }
+
+    static bool wants_all(const Place& place) { return place.scores != place.row.g; }
 
     Assessment visit(Size i) {
         Place& place = places_[0];
@@ -448,7 +467,7 @@ private:
     }
 
     void read(Size i, Place& place) {
-        const bool every = place.scores != place.row.g;
+        const bool every = wants_all(place);
         if (Metric::between_classes && reads_ahead_) {
             if (every) return state_.weights.all_metric_scores(i, inner_.data(), place.scores);
             state_.weights.metric_scores(i, place.wanted, place.n_wanted, inner_.data(), place.scores);
@@ -533,7 +552,7 @@ private:
     std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool has_lost_ = false;                             // digits, by combinations of machines
     std::int64_t visits_at_face_ = 0;
-    double face_share_ = 0.5;                  // of the work of epochs
+    double face_share_ = 0.25;                 // of the work of epochs
     double estimate_at_face_ = infinity;       // when one was thought of
     std::int64_t visits_at_direct_ = 0;        // the same of steps in the unknowns
     // epochs before they are extrapolated again: more after steps that visits of the same work would have gained more than
@@ -547,7 +566,10 @@ private:
     Together together_;
     WhichPays which_pays_;
     std::vector<Place> places_;
-    static constexpr Size long_lists = 256;  // from so many classes on threads share the solving of rows too
+    std::vector<Size> whole_;  // rows visited together that want all scores, and where these go
+    std::vector<double*> whole_scores_;
+    static constexpr Size rows_ahead = 3;  // that are fetched while another one is read
+    static constexpr Size many_scores = 128;  // that rows visited together want: from so many on threads share their solving too
     std::vector<Exchange::Answer> answers_;
     std::vector<double> lags_;
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances

@@ -28,6 +28,15 @@ Weights::Weights(const Rows& rows, const Intercept& intercept, const MachineMetr
 
 void Weights::all_scores(Size i, double* out) const {
     rows_.all_scores(read(), i, out);
+    finish_all(i, out);
+}
+
+void Weights::all_scores(const Size* rows, Size count, double* const* out) const {
+    rows_.scores_of_rows(read(), rows, count, 0, rows_.n_classes(), out);
+    for (Size r = 0; r < count; ++r) finish_all(rows[r], out[r]);
+}
+
+void Weights::finish_all(Size i, double* out) const {
     if (metric_.has_matrix()) {
         std::vector<double> inner(out, out + sums_.size());
         return all_metric_scores(i, inner.data(), out);

@@ -155,6 +155,7 @@ public:
 
     // `out` has room for the padded number of classes, with a coupling one more.
     void all_scores(Size i, double* out) const;
+    void all_scores(const Size* rows, Size count, double* const* out) const;  // of some rows at once, whose bits differ
 
     void scores(Size i, const Index* classes, Size count, double* out) { scores(i, classes, count, out, room_); }
 
@@ -209,6 +210,10 @@ public:
     bool has_parts() const { return !rows_.is_sparse() && !metric_.has_matrix() && !metric_.shrinkage.on(); }
     WeightPart part(Size number, Size of) const { return {number, of, rows_.n_classes()}; }
     Size close(Index* classes, double* steps, Size count) const;
+    void part_of_all_scores(const WeightPart& part, const Size* rows, Size count, double* const* out) const {
+        rows_.scores_of_rows(V_.data(), rows, count, static_cast<Size>(part.first), static_cast<Size>(part.last), out);
+    }
+    void finish_all(Size i, double* out) const;  // x_i . v_k of all k become scores
     Size part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const;  // how many
     void join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
     void add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);

@@ -4,9 +4,12 @@
 // classes: their lists are spread out once, and then added side by side instead of one by one.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
+#include "rows/buffer.hpp"
 #include "rows/rows.hpp"
+#include "threads/chunks.hpp"
 
 namespace polymargin {
 
@@ -55,19 +58,35 @@ private:
     std::vector<double> room_;
 };
 
-// sum_i loss(i, scores of row i), the scores with offsets b.
+// sum_i loss(i, scores of row i), the scores with offsets b. Dense rows read the vectors class by class.
 template <class Loss>
-double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double* b, const Loss& loss, const Poll& poll) {
-    std::vector<double> scores(vectors.n_classes());
-    double sum = 0.0;
-    for (Size i = 0; i < rows.n_rows(); ++i) {
-        if ((i & 63) == 0) poll();
-        std::fill(scores.begin(), scores.end(), 0.0);
-        rows.for_each_entry(i, [&](Size j, double x) { vectors.add(j, x, scores.data()); });
-        for (Size k = 0; k < scores.size(); ++k) scores[k] += b[k];  // last: it may cancel what is large
-        sum += loss(i, scores.data());
+double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double* b, const Loss& loss, int n_threads, const Poll& poll) {
+    const Size c = vectors.n_classes(), width = padded(c);
+    Buffer by_class(rows.is_sparse() ? 0 : rows.weights_size());
+    std::vector<double> of_feature(c);
+    for (Size j = 0; j < (rows.is_sparse() ? 0 : rows.n_features()); ++j) {
+        std::fill(of_feature.begin(), of_feature.end(), 0.0);
+        vectors.add(j, 1.0, of_feature.data());
+        for (Size k = 0; k < c; ++k) by_class[rows.weight_position(j, k)] = of_feature[k];
     }
-    return sum;
+    return sum_over_blocks(
+        rows.n_rows(), n_threads, poll, 0.0, [&] { return std::vector<double>(at_a_time * width); },
+        [&](Size first, Size last, std::vector<double>& scores, double& sum) {
+            Size numbers[at_a_time];
+            double* out[at_a_time];
+            for (Size k = 0; k < last - first; ++k) {
+                numbers[k] = first + k;
+                out[k] = &scores[k * width];
+                if (!rows.is_sparse()) continue;
+                std::fill_n(out[k], c, 0.0);
+                rows.for_each_entry(numbers[k], [&](Size j, double x) { vectors.add(j, x, out[k]); });
+            }
+            if (!rows.is_sparse()) rows.scores_of_rows(by_class.data(), numbers, last - first, 0, c, out);
+            for (Size k = 0; k < last - first; ++k) {
+                for (Size l = 0; l < c; ++l) out[k][l] += b[l];  // last: it may cancel what is large
+                sum += loss(numbers[k], out[k]);
+            }
+        });
 }
 
 }  // namespace polymargin

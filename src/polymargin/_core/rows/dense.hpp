@@ -54,6 +54,32 @@ inline void dense_dots_of_two(const T* x, const T* y, const double* const* v, Si
     }
 }
 
+// Dot products of R rows with K class vectors. Each is one chain of sums, whatever R and K are: how rows and classes are put together
+// changes no bit. Twelve chains keep a processor busy, and what they need stays in registers.
+template <int R, int K, class T>
+inline void dense_tile(const T* const* x, const double* const* v, Size d, double* const* out, Size first) {
+    Pack sums[R][K];
+    for (int r = 0; r < R; ++r) {
+        for (int k = 0; k < K; ++k) sums[r][k] = spread(0.0);
+    }
+    Size j = 0;
+    for (; j + 4 <= d; j += 4) {
+        Pack entries[K];
+        for (int k = 0; k < K; ++k) entries[k] = load(v[k] + j);
+        for (int r = 0; r < R; ++r) {
+            const Pack of_row = load(x[r] + j);
+            for (int k = 0; k < K; ++k) sums[r][k] += of_row * entries[k];
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        for (int k = 0; k < K; ++k) {
+            double total = sum(sums[r][k]);
+            for (Size rest = j; rest < d; ++rest) total += v[k][rest] * static_cast<double>(x[r][rest]);
+            out[r][first + static_cast<Size>(k)] = total;
+        }
+    }
+}
+
 template <class T>
 class DenseRows {
 public:
@@ -113,6 +139,17 @@ public:
         }
         for (Size u = 0; k + u < c_; ++u) v[u] = V + (k + u) * stride_;
         last_dots(x, v, c_ - k, out + k);
+    }
+
+    // Scores of some classes of some rows, out[r][k]: a few class vectors at a time are read once for all rows.
+    void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
+        for (Size k = first; k < last; k += 3) {
+            switch (last - k) {
+                case 1: columns_of_tiles<1>(V, rows, count, k, out); break;
+                case 2: columns_of_tiles<2>(V, rows, count, k, out); break;
+                default: columns_of_tiles<3>(V, rows, count, k, out); break;
+            }
+        }
     }
 
     // all scores of two rows at once
@@ -185,6 +222,23 @@ public:
     const T* row(Size i) const { return data_ + i * d_; }
 
 private:
+    template <int K>
+    void columns_of_tiles(const double* V, const Size* rows, Size count, Size first, double* const* out) const {
+        const double* v[K];
+        for (int k = 0; k < K; ++k) v[k] = V + (first + static_cast<Size>(k)) * stride_;
+        for (Size r = 0; r < count; r += 4) {
+            const T* x[4];
+            const Size together = count - r < 4 ? count - r : 4;
+            for (Size u = 0; u < together; ++u) x[u] = row(rows[r + u]);
+            switch (together) {
+                case 1: dense_tile<1, K>(x, v, d_, out + r, first); break;
+                case 2: dense_tile<2, K>(x, v, d_, out + r, first); break;
+                case 3: dense_tile<3, K>(x, v, d_, out + r, first); break;
+                default: dense_tile<4, K>(x, v, d_, out + r, first); break;
+            }
+        }
+    }
+
     // The up to three classes that fours leave over, together: one alone waits for each sum before the next.
     void last_dots(const T* x, const double* const* v, Size count, double* out) const {
         switch (count) {

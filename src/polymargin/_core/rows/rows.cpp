@@ -57,6 +57,18 @@ Rows::Kernels Rows::kernels_of(const Storage& stored) {
         stored);
 }
 
+void Rows::scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
+    std::visit(
+        [&](const auto& stored) {
+            if constexpr (std::decay_t<decltype(stored)>::sparse) {
+                for (Size r = 0; r < count; ++r) stored.all_scores(V, rows[r], out[r]);
+            } else {
+                stored.scores_of_rows(V, rows, count, first, last, out);
+            }
+        },
+        stored_);
+}
+
 void Rows::add_squares(const double* V, double* out) const {
     std::visit([&](const auto& rows) { rows.add_squares(V, out); }, stored_);
 }

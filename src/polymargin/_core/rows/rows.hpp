@@ -59,6 +59,10 @@ public:
         kernels_.scores(stored_, V, i, classes, count, out, every);
     }
     void all_scores(const double* V, Size i, double* out) const { kernels_.all_scores(stored_, V, i, out); }
+
+    // Of some rows the scores of the classes from `first` to before `last`, into out[r][k]. Dense rows that are asked for together
+    // read the class vectors once; sparse ones find the scores of all classes, one by one.
+    void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const;
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
         kernels_.add(stored_, V, i, classes, steps, count, every);
     }

@@ -1,9 +1,10 @@
-// What the owner of a loop and the threads that mind its class vectors tell each other about some rows.
+// What the owner of a loop and the threads that mind its class vectors tell each other about some rows: what has moved, and the scores
+// of lists of classes. (Where a row wants all scores, they are written where it wants them.)
 //
 // A cache line that changes hands costs as much as a dot product: whatever is told lies side by side, in the order in which it is read.
 #pragma once
 
-#include <numeric>
+#include <algorithm>
 #include <vector>
 
 #include "machine/weights.hpp"
@@ -14,12 +15,11 @@ class Exchange {
 public:
     // with a coupling the sum is one more class
     Exchange(Size n_rows, Size n_classes)
-        : moved_(n_rows), wanted_(n_rows), classes_(2 * n_rows * n_classes), steps_(n_rows * n_classes), all_(n_classes) {
-        std::iota(all_.begin(), all_.end(), Index{0});
-    }
+        : moved_(n_rows), wanted_(n_rows), classes_(2 * n_rows * n_classes), steps_(n_rows * n_classes) {}
 
-    // The owner, about rows that have moved, and about those whose scores it wants next: of all classes if none are named.
+    // The owner, about rows that have moved, and about those whose scores it wants next.
     void forget() { n_moved_ = n_wanted_ = n_classes_ = n_steps_ = 0; }
+    bool has_moved() const { return n_moved_ > 0; }
     void moved(Size i, const Index* classes, const double* steps, Size count) {
         if (count == 0) return;
         moved_[n_moved_++] = {i, n_classes_, count};
@@ -28,11 +28,11 @@ public:
             steps_[n_steps_++] = steps[k];
         }
     }
-    void wants(Size i, const Index* classes, Size count) {
-        wanted_[n_wanted_++] = {i, n_classes_, count};
+    Size wants(Size i, const Index* classes, Size count) {  // the number of the wish
+        wanted_[n_wanted_] = {i, n_classes_, count};
         for (Size k = 0; k < count; ++k) classes_[n_classes_++] = classes[k];
+        return n_wanted_++;
     }
-    void wants_all(Size i) { wanted_[n_wanted_++] = {i, everything, all_.size()}; }
 
     // What a thread answers: what its part adds to the scores, row after row.
     struct Answer {
@@ -53,15 +53,17 @@ public:
     }
 
     void find_wanted(const WeightPart& part, const Weights& weights, const Rows& rows, Answer& answer) const {
+        constexpr Size ahead = 3;
         Size at = 0;
+        for (Size k = 0; k < std::min(ahead, n_wanted_); ++k) rows.prefetch(wanted_[k].i);
         for (Size k = 0; k < n_wanted_; ++k) {
-            if (k + 1 < n_wanted_) rows.prefetch(wanted_[k + 1].i);
+            if (k + ahead < n_wanted_) rows.prefetch(wanted_[k + ahead].i);
             answer.starts[k] = at;
             at += weights.part_of_scores(part, wanted_[k].i, classes(wanted_[k]), wanted_[k].count, &answer.found[at], answer.room);
         }
     }
 
-    // The owner: the scores of the k-th row that it wanted.
+    // The scores of the k-th wish.
     void join(Size k, const Weights& weights, const std::vector<Answer>& answers, double* out) const {
         const double* found[Weights::most_parts];
         for (Size part = 0; part < answers.size(); ++part) found[part] = &answers[part].found[answers[part].starts[k]];
@@ -73,14 +75,11 @@ private:
         Size i, first, count;
     };
 
-    static constexpr Size everything = static_cast<Size>(-1);  // where the classes of a row begin that wants all
-
-    const Index* classes(const Row& row) const { return row.first == everything ? all_.data() : &classes_[row.first]; }
+    const Index* classes(const Row& row) const { return &classes_[row.first]; }
 
     std::vector<Row> moved_, wanted_;
     std::vector<Index> classes_;  // of rows that have moved, then of those that want scores
     std::vector<double> steps_;
-    std::vector<Index> all_;
     Size n_moved_ = 0, n_wanted_ = 0, n_classes_ = 0, n_steps_ = 0;
 };
 

@@ -41,12 +41,13 @@ Team::~Team() {
     for (auto& worker : workers_) worker.join();
 }
 
+// The owner's first piece is never offered, so that it begins at once: a cache line that changes hands is what a round costs.
 void Team::run(Size count) {
-    done_.store(0, std::memory_order_relaxed);
-    const std::uint64_t last = round_.load(std::memory_order_relaxed) >> most_pieces;
-    round_.store((last + 1) << most_pieces | ((std::uint64_t{1} << count) - 1), std::memory_order_release);
-    work(0);
-    for (Patience patience; done_.load(std::memory_order_acquire) < count;) patience.wait();
+    const std::uint64_t before = done_.load(std::memory_order_relaxed), last = round_.load(std::memory_order_relaxed) >> most_pieces;
+    round_.store((last + 1) << most_pieces | ((std::uint64_t{1} << count) - 2), std::memory_order_release);
+    do_piece(0);
+    const Size by_others = count - 1 - work(0);
+    for (Patience patience; done_.load(std::memory_order_acquire) - before < by_others;) patience.wait();
     if (failed_.load(std::memory_order_relaxed)) {
         failed_.store(false, std::memory_order_relaxed);
         std::rethrow_exception(error_);
@@ -62,20 +63,27 @@ Size Team::choose(std::uint32_t left, Size thread) const {
     return k;
 }
 
-void Team::work(Size thread) {
+void Team::do_piece(Size piece) {
+    try {
+        call_(piece_, first_ + piece);
+    } catch (...) {
+        if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
+    }
+}
+
+Size Team::work(Size thread) {
+    Size pieces = 0;
     std::uint64_t round = round_.load(std::memory_order_acquire);
     while (left(round) != 0) {
         const Size piece = choose(left(round), thread);
         const std::uint64_t without = round & ~(std::uint64_t{1} << piece);
         if (!round_.compare_exchange_weak(round, without, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-        try {
-            call_(piece_, first_ + piece);
-        } catch (...) {
-            if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
-        }
-        done_.fetch_add(1, std::memory_order_release);
+        do_piece(piece);
+        ++pieces;
+        if (thread != 0) done_.fetch_add(1, std::memory_order_release);
         round = round_.load(std::memory_order_acquire);
     }
+    return pieces;
 }
 
 void Team::wait_for_work(Size thread) {

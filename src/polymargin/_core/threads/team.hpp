@@ -41,7 +41,8 @@ private:
     static constexpr Size most_pieces = 32;  // of a round
 
     void run(Size count);
-    void work(Size thread);           // until no piece is left
+    Size work(Size thread);           // until no piece is left; returns how many it did
+    void do_piece(Size piece);
     void wait_for_work(Size thread);  // what a worker does
 
     // The round, and in its lower half a bit for every piece that nobody has taken, in one word: who takes a piece knows that its round
@@ -53,7 +54,7 @@ private:
     void (*call_)(const void*, Size) = nullptr;
     Size first_ = 0;  // piece of this round
     alignas(64) std::atomic<std::uint64_t> round_{0};
-    alignas(64) std::atomic<std::uint64_t> done_{0};
+    alignas(64) std::atomic<std::uint64_t> done_{0};  // pieces, by others than the owner, of all rounds
     alignas(64) std::atomic<bool> over_{false}, failed_{false};
     std::exception_ptr error_;
     Size size_ = 1;

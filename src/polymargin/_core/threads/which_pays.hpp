@@ -2,34 +2,73 @@
 // short, or where other programs want the processors, one thread is faster. They change no bit, so that a clock may decide.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 
+#include "rows/basics.hpp"
+
 namespace polymargin {
 
+// Rows that are visited together are a group, and some groups in a row go the same way: class vectors that have changed hands are fetched
+// once. What a score costs depends on how many a group wants: groups are compared with their like.
 class WhichPays {
 public:
-    // Which way the next epoch goes: the one that took less time a visit, but now and then the other one. The first epochs are the
-    // longest, and threads are most likely to pay there.
-    bool threads_next() {
-        const bool asks = ++epochs_ % ask_again == first_asked;
-        return (alone_ == 0.0 || by_threads_ <= alone_) != asks;
+    // Which way the next group goes, of rows that want so many scores: the one that took less time, but now and then the other one.
+    bool threads_next(Size wanted) {
+        if (group_ == groups_) {
+            note();
+            begin(wanted);
+        }
+        if (group_++ == first_timed) {
+            began_ = Clock::now();
+            wanted_ = 0;
+        }
+        wanted_ += wanted;
+        return by_threads_;
     }
 
-    // It went so, and was as much as `visit_epoch` returns: its visits.
-    template <class VisitEpoch>
-    void measure(bool by_threads, const VisitEpoch& visit_epoch) {
-        const auto began = std::chrono::steady_clock::now();
-        const std::int64_t visits = visit_epoch();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-        if (visits > 0) (by_threads ? by_threads_ : alone_) = took.count() / static_cast<double>(visits);
+    // No group is next, for now.
+    void pause() {
+        note();
+        group_ = groups_;
     }
 
 private:
-    static constexpr int ask_again = 10, first_asked = 4;  // epochs: what is lost by asking is a tenth of the difference
+    using Clock = std::chrono::steady_clock;
 
-    double by_threads_ = 0.0, alone_ = 0.0;  // seconds a visit; 0 if not known yet
-    int epochs_ = 0;
+    struct Kind {
+        double by_threads = 0.0, alone = 0.0;  // seconds a score; 0 if not known yet
+        int times = 0;
+    };
+
+    void begin(Size wanted) {
+        kind_ = 0;
+        for (; wanted > 1 && kind_ + 1 < kinds_.size(); wanted /= 2) ++kind_;
+        Kind& kind = kinds_[kind_];
+        const bool asks = kind.times++ % ask_again == first_asked;
+        by_threads_ = (kind.alone == 0.0 || kind.by_threads <= kind.alone) != asks;
+        group_ = 0;
+    }
+
+    void note() {
+        if (group_ < fewest_timed) return;
+        const std::chrono::duration<double> took = Clock::now() - began_;
+        const double a_score = took.count() / static_cast<double>(std::max<Size>(1, wanted_));
+        double& known = by_threads_ ? kinds_[kind_].by_threads : kinds_[kind_].alone;
+        known = known == 0.0 ? a_score : std::min(a_score, slower * known);
+    }
+
+    static constexpr int groups_ = 32, first_timed = 4, fewest_timed = 12;  // of a stretch that goes one way
+    static constexpr int ask_again = 24, first_asked = 2;  // stretches: what is lost by asking is little of the difference
+    static constexpr double slower = 1.25;  // one stretch may be slow for other reasons: that it says more is not believed at once
+
+    std::array<Kind, 24> kinds_{};  // by the binary logarithm of what a group wants
+    Size kind_ = 0, wanted_ = 0;
+    int group_ = groups_;
+    bool by_threads_ = true;
+    Clock::time_point began_{};
 };
 
 }  // namespace polymargin
