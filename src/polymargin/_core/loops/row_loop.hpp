@@ -191,13 +191,12 @@ private:
         // not if as many epochs will do, at the pace of the last ones
         const double last = std::exchange(estimate_at_face_, estimate), pace = last < infinity ? estimate / last : usual_pace;
         if (pace * estimate <= tol * scale) return false;
-        // a part of the work of the epochs since the last try, all of it after steps that gained more than visits, so that it can at
-        // worst double the cost. What was not enough is not saved up: where so many duals are free that a step takes longer than that,
-        // epochs are better
+        // A part of the work of the epochs since the last try: more after steps that gained more than visits of the same work would
+        // have, or that were not to be had for it, and less after others. So it can at worst double the cost.
         const double since = static_cast<double>(progress().visits - visits_at_face_), before = state_.dual;
         const Size took = face_.step(static_cast<Size>(face_share_ * since), poll);
-        const bool paid = state_.dual - before >= gain_of_visit_ * static_cast<double>(took);
-        if (took > 0) face_share_ = paid ? std::min(1.0, 2.0 * face_share_) : 0.5 * face_share_;
+        const bool paid = state_.dual - before >= gain_of_visit_ * static_cast<double>(took);  // or there was none
+        face_share_ = paid ? std::min(1.0, 2.0 * face_share_) : 0.5 * face_share_;
         if (took > 0) extrapolation_.forget();  // its epochs are those of another face
         schedule_.count_visits(static_cast<std::int64_t>(took));
         visits_at_face_ = progress().visits;
