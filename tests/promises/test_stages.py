@@ -38,7 +38,8 @@ def test_interior_points_take_over_where_ascent_crawls():
 
 def test_newton_steps_take_over_on_wide_data_with_hard_margins():
     X, y = make_classification(150, 600, n_informative=40, n_classes=4, random_state=0)
-    methods = methods_of(WestonWatkinsSVC(C=1e3, tol=1e-9, max_iter=20_000), X + 3.0 * np.sin(np.arange(600)), y)
+    # 1e-9 of this objective, .065, is what rounding of 150 margins comes to, times C: some processors reach it, some do not
+    methods = methods_of(WestonWatkinsSVC(C=1e3, tol=1e-8, max_iter=20_000), X + 3.0 * np.sin(np.arange(600)), y)
     assert methods[0] == "dual ascent"
     assert set(methods) <= {"dual ascent", "Newton's method with multipliers"}
 
