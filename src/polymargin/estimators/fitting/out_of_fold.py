@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 FEW, MANY = 3, 5  # folds: few where all rows are needed
 LARGER = 4  # instead of many, if one fold then has enough rows: one machine less
-SMALL = 1800  # rows up to which all folds are worked on, and finely
+SMALL = 1800  # rows up to which all folds are worked on
 ENOUGH_KERNEL = 1000  # rows with scores, where each fold computes its kernel rows anew
-FINER = 3e-2  # relative gap of machines of fewer rows
 VERY_FEW = 300  # rows of which each counts, and whose machines take milliseconds:
 FINEST = 1e-8  # their gap, so that probabilities do not depend on the order in which sums are formed
 SHORT = 0.25  # a fold may take this share of the iterations of the whole fit,
@@ -125,11 +124,10 @@ class FoldFits:
 
     @property
     def _gap(self) -> float:
-        """Relative gap of the folds' machines: each of few rows counts, and they cost little."""
+        """Relative gap of the folds' machines: each of very few rows counts, and they cost little."""
         if self._is_tiny:
             return min(FINEST, self.machine.tol)
-        coarse = self.machine._coarse if self.problem.n_rows >= SMALL else min(FINER, self.machine._coarse)
-        return max(self.machine.tol, coarse)
+        return max(self.machine.tol, self.machine._coarse)
 
     @property
     def _is_tiny(self) -> bool:
