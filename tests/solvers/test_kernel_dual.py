@@ -17,8 +17,8 @@ from polymargin.estimators.kernels import expansion
 from polymargin.features import kernel_map as features
 from polymargin.features.kernel_map import KernelMap
 from polymargin.features.rbf import RbfRows
-from polymargin.solvers.ascent import gram_rows
-from polymargin.solvers.ascent import kernel as kernel_dual
+from polymargin.solvers.ascent.kernels import dual as kernel_dual
+from polymargin.solvers.ascent.kernels import gram_rows
 
 MACHINES = [CrammerSingerSVC, WestonWatkinsSVC]
 KERNELS = [

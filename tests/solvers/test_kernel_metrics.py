@@ -14,8 +14,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 import polymargin as pm
 from polymargin.estimators.kernels import expansion
 from polymargin.penalties import BlockNorm, PairwiseDistances
-from polymargin.solvers.ascent import kernel as kernel_dual
-from polymargin.solvers.ascent import kernel_metrics as metrics
+from polymargin.solvers.ascent.kernels import dual as kernel_dual
+from polymargin.solvers.ascent.kernels import metrics
 from polymargin.solvers.types import NO_DUALS, Start
 
 MACHINES = {

@@ -155,7 +155,7 @@ class MarginClassifier(
 
     _warm: Any  # what a fit leaves to the next, if warm_start: a `Warm`, or what suits the machine's solver
     _trivial_machine = "gives all classes the same score"  # as the warning about a trivial solution calls it
-    _has_kernel_dual = False  # whether solvers/ascent/kernel.py solves this loss and penalty
+    _has_kernel_dual = False  # whether solvers/ascent/kernels/dual.py solves this loss and penalty
     _has_active_rows = False  # or else estimators/kernels/active_rows.py, as few rows have duals
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
     _coarse = 0.2  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing

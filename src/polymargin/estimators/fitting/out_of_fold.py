@@ -134,7 +134,7 @@ class FoldFits:
         return bool(self.problem.n_rows <= VERY_FEW)
 
     def _by_kernel_dual(self, part: Any, ledger: Ledger, rows: Any, settings: dict[str, Any]) -> tuple[Array, bool]:
-        from polymargin.solvers.ascent.kernel import kernel_dual
+        from polymargin.solvers.ascent.kernels.dual import kernel_dual
 
         assert self.kernel is not None
         asked = {name: settings[name] for name in ("max_iter", "seed", "start")}

@@ -9,7 +9,7 @@ machine that no step improves on some rows is improved by none on all. Repeat:
 3. rows with a dual stay active, and the others with the largest losses become so.
 
 A map costs the cube of its rows, or less as long as rounds are coarse: then it may leave a part of the kernel out. Losses of
-margins to rivals start with the duals of the classical machine, whose loop needs no map (``solvers/ascent/kernel.py``).
+margins to rivals start with the duals of the classical machine, whose loop needs no map (``solvers/ascent/kernels/dual.py``).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _classical_start(
     problem: Any, ledger: Ledger, mapping: KernelMap, max_iter: int, seed: int
 ) -> tuple[Start | None, float]:
     """Duals of the same loss with ``1/2 |W|^2``, which are feasible with any penalty; and the epochs they took."""
-    from polymargin.solvers.ascent.kernel import kernel_dual
+    from polymargin.solvers.ascent.kernels.dual import kernel_dual
 
     if not (isinstance(problem, Problem) and is_plain(problem.loss)):
         return None, 0.0

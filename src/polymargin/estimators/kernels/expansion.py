@@ -17,7 +17,7 @@ from polymargin.problems.classes import Problem
 from polymargin.solvers import Machine, Solution, SparseDuals, Start
 
 if TYPE_CHECKING:
-    from polymargin.solvers.ascent.kernel import KernelSolution
+    from polymargin.solvers.ascent.kernels.dual import KernelSolution
 
 _ATTEMPTS = 4  # at ever tighter tolerances
 _FEWEST_ROWS = 1000  # below, the map is quick and the solvers behind it reach any tolerance
@@ -77,7 +77,7 @@ def solve_by_kernel_dual(
     What rounding or bad conditioning keeps from the tolerance (very large C, kernels far from a unit diagonal) is left to
     the map and `solve`, if memory has room for the map; where the metric between the classes moves, to the active rows.
     """
-    from polymargin.solvers.ascent.kernel import kernel_dual
+    from polymargin.solvers.ascent.kernels.dual import kernel_dual
 
     ledger.ask(tol)  # nothing is rounded afterwards
     ledger.stage("kernel dual", "many rows, and a kernel of high rank")

@@ -19,7 +19,7 @@ from polymargin.penalties import BlockNorm, Penalty, SquaredNorm
 from polymargin.penalties.block_norm import class_norms
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution, Start, solve
-from polymargin.solvers.ascent.kernel_metrics import is_metric
+from polymargin.solvers.ascent.kernels.metrics import is_metric
 from polymargin.solvers.ascent.loops import is_plain
 
 _LOSSES = ("hinge", "squared_hinge")

@@ -16,7 +16,7 @@ from polymargin.penalties import PairwiseDistances, Penalty
 from polymargin.penalties.pairs.scales import SCALES
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution, Start
-from polymargin.solvers.ascent.kernel_metrics import is_metric
+from polymargin.solvers.ascent.kernels.metrics import is_metric
 from polymargin.solvers.ascent.loops import is_plain
 from polymargin.solvers.types import NO_DUALS, sparse_duals
 

@@ -17,7 +17,7 @@ from polymargin.losses import ScoreLoss
 from polymargin.penalties import Penalty
 from polymargin.problems.classes import Problem
 from polymargin.solvers import Solution
-from polymargin.solvers.ascent.kernel_metrics import is_metric
+from polymargin.solvers.ascent.kernels.metrics import is_metric
 from polymargin.solvers.ascent.loops import is_plain
 
 _OWN = ("k", "own_share", "p", "scale", "epsilon", "alpha", "l1", "omega")

@@ -3,7 +3,7 @@
     maximise  D = sum_il a_il delta_yl - R*(Z)      (free intercept: sum_i tau_ik = 0)
 
 with tau_iy = sum_l a_il, tau_il = -a_il, ``Z = X' tau``, and sums ``S_ik = (K tau)_ik`` kept for all n rows. Scores are S in
-a metric between the classes, the identity for ``R = 1/2 |W|^2`` (``kernel_metrics.py``). Repeat:
+a metric between the classes, the identity for ``R = 1/2 |W|^2`` (``metrics.py``). Repeat:
 
 1. working set: the rows with a dual, and those outside with the largest gaps; all other rows rest;
 2. the dual on the working set, by row sub-problems on its block of K (``_core/kernel_loop.hpp``), to a part of its gap;
@@ -28,8 +28,8 @@ from polymargin._core import native
 from polymargin.problems.certificate import Certificate, Ledger
 from polymargin.problems.classes import Problem
 from polymargin.solvers import cost_model
-from polymargin.solvers.ascent.gram_rows import GramRows, Rows
-from polymargin.solvers.ascent.kernel_metrics import metric_of
+from polymargin.solvers.ascent.kernels.gram_rows import GramRows, Rows
+from polymargin.solvers.ascent.kernels.metrics import metric_of
 from polymargin.solvers.ascent.loops import domain_of, targets_of
 from polymargin.solvers.bounds import balancing_factors, flows_of, reduced_to_balance, signed
 from polymargin.solvers.progress import Stall
@@ -72,7 +72,7 @@ def kernel_dual(
 ) -> KernelSolution:
     """Solves `problem`, whose X holds the rows themselves, with the kernel of `mapping`, which must be semi-definite.
 
-    Its loss `is_plain` (``loops.py``), and its penalty `is_metric` (``kernel_metrics.py``).
+    Its loss `is_plain` (``loops.py``), and its penalty `is_metric` (``metrics.py``).
     """
     state = _State(problem, mapping, seed, start)
     budget, precision = max_iter * problem.n_rows, 0.7
