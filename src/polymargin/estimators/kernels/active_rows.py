@@ -9,7 +9,7 @@ machine that no step improves on some rows is improved by none on all. Repeat:
 3. rows with a dual stay active, and the others with the largest losses become so.
 
 A map costs the cube of its rows, or less as long as rounds are coarse: then it may leave a part of the kernel out. Losses of
-margins to rivals start with the duals of the classical machine, whose loop needs no map (``solvers/ascent/kernels/dual.py``).
+margins to rivals start with the duals of the classical machine, whose loop needs no map (``solvers/ascent/kernels``).
 """
 
 from __future__ import annotations
