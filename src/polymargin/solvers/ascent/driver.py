@@ -24,6 +24,7 @@ from polymargin.solvers.types import Machine
 Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
+_TRUSTED = 1.4  # tolerances at which a loop may end its slice where its estimate is not looked at: it asks itself for 0.7 of them
 _RESTED = 0.02  # of the rows of an epoch may, and its estimate is that of all of them
 _QUICK, _QUICKEST = 0.75, 0.25  # part of an estimate that is left after an epoch; quicker ones do not last
 
@@ -121,7 +122,7 @@ class Driver(Generic[Loop]):
 
         `wants_look` is asked after every slice, and may have reasons of its own to look.
         """
-        self._inner = 1.0 if ledger.trusts_estimates else self.rhythm.inner
+        self._inner = _TRUSTED if ledger.trusts_estimates else self.rhythm.inner
         while True:
             self.advance_to_look(ledger.tol, wants_look)
             epochs = max(1, self.visits // self.n_rows)
