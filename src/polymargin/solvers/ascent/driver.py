@@ -24,7 +24,7 @@ from polymargin.solvers.types import Machine
 Array = NDArray[np.float64]
 
 UNLIMITED = int(np.iinfo(np.int64).max)
-_TRUSTED = 1.4  # tolerances at which a loop may end its slice where its estimate is not looked at: it asks itself for 0.7 of them
+_TRUSTED = 1.4  # tolerances that end a slice where estimates are trusted: a loop asks itself for 0.7 of them
 _RESTED = 0.02  # of the rows of an epoch may, and its estimate is that of all of them
 _QUICK, _QUICKEST = 0.75, 0.25  # part of an estimate that is left after an epoch; quicker ones do not last
 
