@@ -158,7 +158,7 @@ class MarginClassifier(
     _has_kernel_dual = False  # whether solvers/ascent/kernels/dual.py solves this loss and penalty
     _has_active_rows = False  # or else estimators/kernels/active_rows.py, as few rows have duals
     _grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # own parameters with values to try, for comparisons
-    _coarse = 0.2  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
+    _coarse = 0.1  # relative gap of machines that score rows left out, for probabilities: another digit changes nothing
     _is_compared = True  # whether comparisons try it
     _compares_kernel = False  # whether comparisons try it with a Gaussian kernel too
 
