@@ -111,18 +111,18 @@ bool Extrapolation::epoch_is_over(const Poll& poll) {
 // What the linear part and the squares of a squared loss are at every point, of the rows that have moved: as slopes of the dual along
 // the differences of the points, and their curvatures.
 void Extrapolation::add_rows(Curvatures& H, Slopes& slopes) {
-    std::array<double, epochs + 1> linear{}, sizes{};
+    std::array<double, epochs + 1> linear{}, sums{};
     for (Size k = 0; k < rows_.size(); ++k) {
         const Size i = rows_[k];
         for (Size j = 0; j <= epochs; ++j) {
             const RowDuals row = duals_at(j, k);
-            sizes[j] = state_.squared() && !squares_each() ? size_of(row) : 0.0;
+            sums[j] = row.sum();
             for (Size l = 0; l < row.count; ++l) linear[j] += target(i, row.classes[l]) * row.a[l];
             for (Size l = 0; l < row.count && squares_each(); ++l) apart_[j * state_.n_classes() + touch(row.classes[l])] = row.a[l];
         }
         if (!state_.squared()) continue;
         if (!squares_each()) {
-            add_square(sizes.data(), 1, 0.5 / state_.cost[i], H, slopes);
+            add_square(sums.data(), 1, 0.5 / state_.cost[i], H, slopes);
             continue;
         }
         for (Index label : touched_) {
@@ -225,22 +225,16 @@ void Extrapolation::settle_row(Size i) {
     }
     double* moved = moved_.data() + begin;
     const RowDuals row{listed_.data(), moved, count, state_.y[i], state_.cost[i]};
-    const auto keeps_its_sum = [&](double sum) { return slot.target_active || std::fabs(sum - before) <= rounding * row.cost; };
-    bool leaves = state_.rules.room(row) < 1.0 - rounding || !keeps_its_sum(after);  // an own class at rest has no step
+    bool leaves = state_.rules.room(row) < 1.0 - rounding;
+    if (!slot.target_active) leaves |= std::fabs(after - before) > rounding * row.cost;  // its own class is at rest: it keeps its sum
     for (Size k = 0; k < active; ++k) leaves |= moved[k] < 0.0;
-    if (leaves && state_.rules.project) {
-        state_.rules.project({row.classes, moved, active, row.y, row.cost}, !slot.target_active, held, moved, scratch_.data());
-    } else if (leaves) {
-        for (Size k = 0; k < active; ++k) moved[k] = std::max(0.0, moved[k]);
-        if (state_.rules.room(row) < 1.0 - rounding || !keeps_its_sum(row.sum())) std::copy_n(a, count, moved);
-    }
+    if (leaves) state_.rules.project({row.classes, moved, active, row.y, row.cost}, !slot.target_active, held, moved, scratch_.data());
     add_change(i, {listed_.data(), a, count, row.y, row.cost}, row);
     correct(i, moved, count);
     changes_.push_back({i, begin, count});
 }
 
-// What a row's step adds to slope and bend of the dual, its machine aside. Sizes are convex: between both ends they are at most what
-// lies between theirs.
+// What a row's step adds to slope and bend of the dual, its machine aside.
 void Extrapolation::add_change(Size i, const RowDuals& before, const RowDuals& after) {
     for (Size k = 0; k < after.count; ++k) {
         const double step = after.a[k] - before.a[k];
@@ -251,7 +245,7 @@ void Extrapolation::add_change(Size i, const RowDuals& before, const RowDuals& a
         bend_ += curvature * step * step;
     }
     if (!state_.squared() || squares_each()) return;
-    const double curvature = 0.5 / state_.cost[i], size = size_of(before), step = size_of(after) - size;
+    const double curvature = 0.5 / state_.cost[i], size = before.sum(), step = after.sum() - size;
     slope_ -= curvature * size * step;
     bend_ += curvature * step * step;
 }

@@ -99,9 +99,6 @@ private:
     bool take();
     double target(Size i, Index k) const { return state_.has_targets() ? state_.target(static_cast<Size>(state_.y[i]), k) : 1.0; }
     bool squares_each() const { return state_.rules.squares == Squares::of_each; }
-    double size_of(const RowDuals& row) const {  // whose square a squared loss takes
-        return state_.rules.squares == Squares::of_sum ? row.sum() : std::sqrt(state_.rules.square(row));
-    }
     Size touch(Index label) {
         const Size l = static_cast<Size>(label);
         if (!is_touched_[l]) touched_.push_back(label);
