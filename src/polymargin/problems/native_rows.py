@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polymargin._core import native
+from polymargin._core import WIDE, native
 
 if TYPE_CHECKING:
     from polymargin.problems.classes import Problem
@@ -22,7 +22,7 @@ _MANY_PRODUCTS = 100_000_000  # of dense ones
 def native_rows(X: Any) -> native.Rows:
     """The rows as native loops read them, borrowed: column numbers in four bytes, starts of rows in eight."""
     if not sparse.issparse(X):
-        return native.Rows(X)
+        return native.Rows(X, WIDE)
     if X.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(f"X has {X.shape[1]} columns, more than the {np.iinfo(np.int32).max} that native loops can number")
     return native.Rows(*_stored(X), X.shape[1])

@@ -40,8 +40,8 @@ def rows_together(X: Any, y: NDArray[np.int32]) -> int:
     """How many rows a loop visits at the same time: a property of the rows and their classes, whatever the threads.
 
     Rows move apart from each other if they are nearly orthogonal, or of different classes. It costs one thread up to a
-    tenth, since class vectors are read and, some rows later, fetched once more to be moved; sparse rows up to a fifth,
-    more than two threads gain.
+    tenth, since class vectors are read and, some rows later, fetched once more to be moved; sparse rows a tenth to a
+    fifth, for a gain of two threads that is not much more.
     """
     if sparse.issparse(X) or len(y) < _FEWEST_ROWS_TOGETHER or X.shape[1] * (int(y.max()) + 1) < _SHORTEST_TOGETHER:
         return 1

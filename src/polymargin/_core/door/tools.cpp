@@ -45,8 +45,8 @@ void check_duals(const Vector<std::int64_t>& starts, const Vector<Index>& labels
 }
 
 template <class T>
-RowArrays::RowArrays(Matrix<T> X)
-    : n_(X.shape(0)), d_(X.shape(1)), make_([X](Size c) -> Rows { return DenseRows<T>(X.data(), X.shape(0), X.shape(1), c); }) {}
+RowArrays::RowArrays(Matrix<T> X, bool wide)
+    : n_(X.shape(0)), d_(X.shape(1)), make_([X, wide](Size c) -> Rows { return DenseRows<T>(X.data(), X.shape(0), X.shape(1), c, wide); }) {}
 
 template <class T>
 RowArrays::RowArrays(Vector<T> data, Vector<Index> indices, Vector<std::int64_t> indptr, Size n_features)
@@ -61,7 +61,7 @@ RowArrays::RowArrays(Vector<T> data, Vector<Index> indices, Vector<std::int64_t>
 
 template <class T>
 void bind_storages(nb::class_<RowArrays>& door) {
-    door.def(nb::init<Matrix<T>>(), "X"_a.noconvert())
+    door.def(nb::init<Matrix<T>, bool>(), "X"_a.noconvert(), "wide"_a = true)
         .def(nb::init<Vector<T>, Vector<Index>, Vector<std::int64_t>, Size>(), "data"_a.noconvert(), "indices"_a.noconvert(),
              "indptr"_a.noconvert(), "n_features"_a);
 }

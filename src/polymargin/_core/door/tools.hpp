@@ -42,7 +42,7 @@ using NewMatrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 class RowArrays {
 public:
     template <class T>
-    explicit RowArrays(Matrix<T> X);
+    RowArrays(Matrix<T> X, bool wide);
     template <class T>
     RowArrays(Vector<T> data, Vector<Index> indices, Vector<std::int64_t> indptr, Size n_features);
 

@@ -42,8 +42,9 @@ public:
 
     // Row i is about to move.
     void note(Size i) {
-        if (on_ && !noted_[i]) remember(i);
+        if (wants(i)) remember(i);
     }
+    bool wants(Size i) const { return on_ && !noted_[i]; }  // to know of it before it moves
 
     // Another epoch is over: steps if there are enough of them. Whether it has moved the machine.
     bool epoch_is_over(const Poll& poll);

@@ -83,10 +83,34 @@ public:
     // that they drop late, and are looked at again when all rows are restored.
     void store(DualRows& duals, Size i, const RowList& row, const Index* parked = nullptr, const double* parked_duals = nullptr,
                Size n_parked = 0) const {
+        duals.reserve(i, n_entries(duals, i, row, n_parked));
+        store_in_place(duals, i, row, parked, parked_duals, n_parked);
+    }
+
+    // The same where there is room for it: the duals of no other row move. Whether there was.
+    bool store_if_room(DualRows& duals, Size i, const RowList& row, const Index* parked, const double* parked_duals, Size n_parked) const {
+        if (!duals.has_room(i, n_entries(duals, i, row, n_parked))) return false;
+        store_in_place(duals, i, row, parked, parked_duals, n_parked);
+        return true;
+    }
+
+private:
+    static constexpr Size widest_ = 64;  // classes a row moves at a time
+    static constexpr Size very_many_ = 512;  // classes
+    static constexpr Size group_ = 16;       // neighbours whose highest score says whether to look at them one by one
+
+    void keep_most_violated(RowList& row, Size fewest);
+
+    bool goes_on_with_every_class(const DualRows& duals, Size i, const RowList& row) const {
         const bool waits_for_list = row.narrowed && c_ < very_many_;
-        const bool every = duals.slot(i).every && (waits_for_list || row.count > longest_list());
-        const auto zeros = every ? static_cast<Size>(std::count(row.a, row.a + row.count, 0.0)) : Size{0};
-        duals.reserve(i, n_parked + row.count - zeros);
+        return duals.slot(i).every && (waits_for_list || row.count > longest_list());
+    }
+    Size n_entries(const DualRows& duals, Size i, const RowList& row, Size n_parked) const {
+        const bool every = goes_on_with_every_class(duals, i, row);
+        return n_parked + row.count - (every ? static_cast<Size>(std::count(row.a, row.a + row.count, 0.0)) : Size{0});
+    }
+    void store_in_place(DualRows& duals, Size i, const RowList& row, const Index* parked, const double* parked_duals, Size n_parked) const {
+        const bool every = goes_on_with_every_class(duals, i, row);
         auto& slot = duals.slot(i);
         Index m = 0;
         for (Size k = 0; k < row.count; ++k) {
@@ -96,13 +120,6 @@ public:
         for (Size k = 0; k < n_parked; ++k) duals.set(slot, slot.count++, parked[k], parked_duals[k]);
         slot.every = every;
     }
-
-private:
-    static constexpr Size widest_ = 64;  // classes a row moves at a time
-    static constexpr Size very_many_ = 512;  // classes
-    static constexpr Size group_ = 16;       // neighbours whose highest score says whether to look at them one by one
-
-    void keep_most_violated(RowList& row, Size fewest);
     Size longest_list() const { return c_ <= widest_ ? c_ - 2 : widest_; }
 
     Size c_;

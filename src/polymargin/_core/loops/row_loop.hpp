@@ -6,24 +6,23 @@
 //   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
 //   - where most duals are free epochs gather momentum (faces/momentum.hpp);
 //   - the average of an epoch as the machine that a look judges (closes);
-//   - some rows at a time, shared by threads, where rows have little to do with each other (threads/together.hpp).
+//   - some rows at a time, shared by threads, where rows have little to do with each other (rows_together.hpp).
 #pragma once
 
+#include <memory>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "domains/common/solve_in.hpp"
-#include "desk.hpp"
 #include "faces/extrapolation.hpp"
 #include "faces/face_step.hpp"
 #include "faces/momentum.hpp"
 #include "row_ascent.hpp"
-#include "threads/exchange.hpp"
+#include "row_visit.hpp"
+#include "rows_together.hpp"
 #include "threads/team.hpp"
 #include "threads/together.hpp"
-#include "threads/which_pays.hpp"
 
 namespace polymargin {
 
@@ -31,13 +30,10 @@ template <class Domain, class Metric>
 class RowLoop final : public RowAscent {
 public:
     RowLoop(const Domain& domain, const RowTask& task)
-        : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
+        : RowAscent(cut(task), rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
           face_(domain_, state_), extrapolation_(state_), momentum_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
-          together_(settings_.together, state_.rows), all_classes_(c_ + 1) {
+          together_(Metric::between_classes ? 1 : settings_.together, state_.rows), all_classes_(every_class(c_)), visit_(domain_, all_classes_) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
-        if (Metric::between_classes) together_ = Together(1, state_.rows);
-        for (Size k = 0; k < together_.most(); ++k) places_.emplace_back(domain_, c_);
-        std::iota(all_classes_.begin(), all_classes_.end(), Index{0});
         if (Metric::has_scales) state_.metric.scales.assign(c_, 1.0);
         if (Metric::between_classes) {
             state_.metric.P.assign(c_ * c_, 0.0);
@@ -50,8 +46,8 @@ public:
     void ascend(std::int64_t max_visits, double tol, const Poll& poll) override {
         const double last_check = progress().estimate;
         const std::int64_t stop = progress().visits + max_visits;
-        const bool shares = together_.most() > 1 && state_.weights.has_parts();
-        Team team(shares ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
+        if (together_.most() > 1 && !rows_together_) prepare_together();
+        Team team(rows_together_ ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
         if (!state_.intercept.on) extrapolation_.forget();
@@ -216,32 +212,34 @@ private:
         return true;
     }
 
-    // Where a row is visited. What it finds lies there until it moves.
-    struct Place {
-        Place(const Domain& the_domain, Size c)
-            : domain(the_domain), desk(c), room(c + 1), moved(c + 2), parked(c + 1), steps(c + 2), parked_duals(c + 1) {}
+    static std::vector<Index> every_class(Size c) {
+        std::vector<Index> classes(c + 1);  // with a coupling the sum is one more
+        std::iota(classes.begin(), classes.end(), Index{0});
+        return classes;
+    }
 
-        Domain domain;  // some have room for their own use
-        Desk desk;
-        RowRoom room;
-        RowView row{};
-        const Index* wanted = nullptr;  // classes whose scores the row needs
-        Size n_wanted = 0;
-        Size wish = 0;                  // their number in what threads are asked for
-        double* scores = nullptr;       // where they go
-        Assessment seen{};
-        Size n_moved = 0;
-        double gain = 0.0;  // of the dual, if this row moves and no other
-        std::vector<Index> moved, parked;
-        std::vector<double> steps, parked_duals;
-    };
+    static RowTask cut(RowTask task) {
+        if (!Metric::between_classes && task.settings.together > 1) task.rows.cut();
+        return task;
+    }
+
+    // Rows that cannot be cut come one by one: those whose columns do not ascend, and where a threshold needs the whole.
+    void prepare_together() {
+        if (!state_.weights.has_parts()) {
+            together_ = Together(1, state_.rows);
+        } else if constexpr (!Metric::between_classes) {
+            rows_together_ = std::make_unique<RowsTogether<Domain, Metric>>(domain_, state_, schedule_, extrapolation_, all_classes_, together_.most());
+        }
+    }
 
     void epoch(std::int64_t max_visits, Team& team, const Poll& poll) {
-        bool again;
-        if (together_.now() == 1) {
+        bool again = false;
+        if constexpr (Metric::between_classes) {
+            again = epoch_one_by_one(max_visits, poll);
+        } else if (together_.now() == 1) {
             again = epoch_one_by_one(max_visits, poll);
         } else {
-            again = epoch_together(max_visits, team, poll);
+            again = rows_together_->epoch(together_.now(), max_visits, average_.get(), team, poll);
         }
         if (again) restore();
     }
@@ -264,247 +262,39 @@ private:
             });
     }
 
-    // Some rows at a time. Where that pays threads share them: each minds a part of the class vectors, to which it adds what the last rows
-    // have moved, before it finds what its part is of the scores of the next.
-    bool epoch_together(std::int64_t max_visits, Team& team, const Poll& poll) {
-        Exchange exchange(together_.most(), state_.rows.n_classes());
-        if (answers_.size() != team.size()) answers_.assign(team.size(), {together_.most(), state_.rows.n_classes()});
-        // what rows have moved must reach the class vectors, however the epoch ends
-        const Poll poll_or_end = [&] {
-            try {
-                poll();
-            } catch (...) {
-                add_last(exchange, team);
-                throw;
-            }
-        };
-        const bool again = schedule_.epoch_together(
-            together_.now(), max_visits, poll_or_end,
-            [&](const std::uint32_t* rows, Size count, Size listed) {
-                const Size wanted = begin_together(rows, count, listed);
-                const bool by_threads = team.size() > 1 && which_pays_.threads_next(wanted);
-                if (by_threads) {
-                    examine_by_threads(rows, count, wanted, exchange, team);
-                } else {
-                    add_last(exchange, team);
-                    read_together(rows, count);
-                    for (Size k = 0; k < count; ++k) examine(rows[k], places_[k]);
-                }
-                for (Size k = 0; k < count; ++k) settle(rows[k], places_[k], by_threads ? &exchange : nullptr);
-            },
-            [&](Size k) { return places_[k].seen; });
-        add_last(exchange, team);
-        which_pays_.pause();
-        return again;
-    }
-
-    // Returns how many scores these rows want.
-    Size begin_together(const std::uint32_t* rows, Size count, Size listed) {
-        Size wanted = 0;
-        whole_.clear();
-        whole_scores_.clear();
-        for (Size k = 0; k < count; ++k) {
-            if (k + count < listed) state_.duals.prefetch(rows[k + count]);
-            if (k + 2 * count < listed) state_.prefetch(rows[k + 2 * count]);
-            if (k < rows_ahead) state_.rows.prefetch(rows[k]);
-            Place& place = places_[k];
-            begin(rows[k], place);
-            wanted += place.n_wanted;
-            if (!wants_all(place)) continue;
-            whole_.push_back(rows[k]);
-            whole_scores_.push_back(place.scores);
-        }
-        return wanted;
-    }
-
-    void read_together(const std::uint32_t* rows, Size count) {
-        for (Size k = 0; k < count; ++k) {
-            if (k + rows_ahead < count) state_.rows.prefetch(rows[k + rows_ahead]);
-            if (!wants_all(places_[k])) read(rows[k], places_[k]);
-        }
-        state_.weights.all_scores(whole_.data(), whole_.size(), whole_scores_.data());
-    }
-
-    void examine_by_threads(const std::uint32_t* rows, Size count, Size wanted, Exchange& exchange, Team& team) {
-        const Size parts = team.size();
-        for (Size k = 0; k < count; ++k) {
-            Place& place = places_[k];
-            if (!wants_all(place)) place.wish = exchange.wants(rows[k], place.wanted, place.n_wanted + Metric::has_sum);
-        }
-        team.share(parts, [&](Size number) {
-            const WeightPart part = state_.weights.part(number, parts);
-            exchange.add_moved(part, state_.weights, answers_[number]);
-            exchange.find_wanted(part, state_.weights, state_.rows, answers_[number]);
-            state_.weights.part_of_all_scores(part, whole_.data(), whole_.size(), whole_scores_.data());
-        });
-        const auto finish = [&](Size k) {
-            Place& place = places_[k];
-            if (wants_all(place)) {
-                state_.weights.finish_all(rows[k], place.scores);
-            } else {
-                exchange.join(place.wish, state_.weights, answers_, place.scores);
-            }
-            examine(rows[k], place);
-        };
-        if (wanted < many_scores) {
-            for (Size k = 0; k < count; ++k) finish(k);
-        } else {
-            team.share(parts, [&](Size number) {
-                for (Size k = number * count / parts; k < (number + 1) * count / parts; ++k) finish(k);
-            });
-        }
-        exchange.forget();
-    }
-
-    void add_last(Exchange& exchange, Team& team) {
-        if (!exchange.has_moved()) return;
-        const Size parts = team.size();
-        team.share(parts, [&](Size number) {
-            exchange.add_moved(state_.weights.part(number, parts), state_.weights, answers_[number]);
-        });
-        exchange.forget();
-    }
-
-    static bool wants_all(const Place& place) { return place.scores != place.row.g; }
-
     Assessment visit(Size i) {
-        Place& place = places_[0];
-        begin(i, place);
-        read(i, place);
-        examine(i, place);
-        settle(i, place);
-        return place.seen;
+        visit_.begin(state_, i);
+        read();
+        visit_.examine(state_, schedule_.threshold());
+        settle(i);
+        return visit_.seen;
     }
 
-    // Finds the step of row i, given its scores, and changes nothing but `place`.
-    void examine(Size i, Place& place) {
-        RowView& row = place.row;
-        list(i, place);
-        place.seen = place.domain.assess(row, schedule_.threshold());
-        place.n_moved = 0;
-        place.gain = 0.0;
-        if (!(place.seen.violation > 0.0)) return;
-        const Metric metric = metric_of(i);
-        place.desk.narrow(row, place.domain.fewest());
-        solve_in(metric, place.domain, row);
-        list_steps(place, metric);
+    void read() {
+        if (!Metric::between_classes || !reads_ahead_) return visit_.read(state_.weights);
+        if (visit_.wants_all()) return state_.weights.all_metric_scores(visit_.i, inner_.data(), visit_.scores);
+        state_.weights.metric_scores(visit_.i, visit_.wanted, visit_.n_wanted, inner_.data(), visit_.scores);
     }
 
-    // Row i moves; its class vectors may be moved later, by those who mind them.
-    void settle(Size i, Place& place, Exchange* exchange = nullptr) {
-        const RowView& row = place.row;
-        schedule_.rest(i, place.domain.settled(row));
-        if (place.seen.violation > 0.0) {
-            state_.dual += place.gain;
-            if (place.n_moved > 0) extrapolation_.note(i);
-            if (average_ && place.n_moved > 0) lag_behind(i, place);
-            if (exchange) {
-                place.n_moved = state_.weights.close(place.moved.data(), place.steps.data(), place.n_moved);
-                state_.weights.add_sums(i, place.moved.data(), place.steps.data(), place.n_moved);
-                exchange->moved(i, place.moved.data(), place.steps.data(), place.n_moved);
-            } else {
-                state_.weights.add(i, place.moved.data(), place.steps.data(), place.n_moved);
-            }
+    void settle(Size i) {
+        schedule_.rest(i, visit_.is_settled());
+        if (visit_.moves()) {
+            state_.dual += visit_.gain;
+            if (visit_.n_moved > 0) extrapolation_.note(i);
+            if (average_ && visit_.n_moved > 0) lag_behind(i);
+            state_.weights.add(i, visit_.moved.data(), visit_.steps.data(), visit_.n_moved);
             if (Metric::between_classes && reads_ahead_) {
-                for (Size k = 0; k < place.n_moved; ++k) ahead_[static_cast<Size>(place.moved[k])] += with_next_ * place.steps[k];
+                for (Size k = 0; k < visit_.n_moved; ++k) ahead_[static_cast<Size>(visit_.moved[k])] += with_next_ * visit_.steps[k];
             }
         }
-        place.desk.store(state_.duals, i, row, row.parked_classes, row.parked_duals, row.n_parked);
-        state_.duals.slot(i).target_active = row.target_active;
+        visit_.store(state_.duals);
     }
 
     // A step counts for the rest of the epoch; what is taken off the end of it is the part before.
-    void lag_behind(Size i, const Place& place) {
-        lags_.resize(place.n_moved);
-        for (Size k = 0; k < place.n_moved; ++k) lags_[k] = schedule_.part_of_epoch() * place.steps[k];
-        average_->add(i, place.moved.data(), lags_.data(), place.n_moved);
-    }
-
-    // The metric as row i sees it.
-    Metric metric_of(Size i) const {
-        if constexpr (Metric::has_scales) {
-            return {state_.metric.scales.data(), state_.q[i], state_.intercept.inverse_rho};
-        } else if constexpr (Metric::between_classes) {
-            return {state_.metric.P.data(), c_, static_cast<Size>(state_.y[i]), state_.q[i]};
-        } else if constexpr (Metric::has_sum) {
-            const CoupledCurvature& q = state_.coupled_q[i];
-            return {q.apart, q.together, static_cast<double>(c_), !Domain::absolute};
-        } else {
-            return {state_.q[i]};
-        }
-    }
-
-    // Which scores row i needs, of all classes or of those in its list.
-    void begin(Size i, Place& place) {
-        const auto& slot = state_.duals.slot(i);
-        RowView& row = place.row;
-        place.desk.begin(row);
-        row.cost = state_.cost[i];
-        row.y = state_.y[i];
-        row.target_active = slot.target_active;
-        row.parked_classes = place.parked.data();
-        row.parked_duals = place.parked_duals.data();
-        row.n_parked = 0;
-        if (slot.every && domain_.has_rivals()) {
-            place.wanted = all_classes_.data();
-            place.n_wanted = c_;
-            place.scores = place.desk.every();
-            return;
-        }
-        if (slot.every) {
-            place.desk.list_every_margin(state_.duals, slot, row.y, domain_.has_own(), false, row);
-        } else {
-            place.desk.list_active_classes(state_.duals, slot, row);
-            const double* a = state_.duals.values(slot);
-            for (Index k = slot.active; k < slot.count; ++k) row.park(state_.duals.label(slot, k), a[k]);
-        }
-        place.wanted = row.classes;
-        place.n_wanted = row.count;
-        place.scores = row.g;
-        if (row.target_active && !Domain::absolute) row.classes[place.n_wanted++] = row.y;
-        if (Metric::has_sum) row.classes[place.n_wanted] = static_cast<Index>(c_);
-    }
-
-    void read(Size i, Place& place) {
-        const bool every = wants_all(place);
-        if (Metric::between_classes && reads_ahead_) {
-            if (every) return state_.weights.all_metric_scores(i, inner_.data(), place.scores);
-            state_.weights.metric_scores(i, place.wanted, place.n_wanted, inner_.data(), place.scores);
-        } else if (every) {
-            state_.weights.all_scores(i, place.scores);
-        } else {
-            state_.weights.scores(i, place.wanted, place.n_wanted, place.scores, place.room);
-        }
-    }
-
-    // The list of row i, given the scores: classes, duals and g.
-    void list(Size i, Place& place) {
-        RowView& row = place.row;
-        if (place.scores == row.g) {
-            if (place.n_wanted > row.count) row.g_target = row.g[row.count] - 1.0;
-        } else if (Domain::absolute) {
-            place.desk.list_every_margin(state_.duals, state_.duals.slot(i), row.y, domain_.has_own(), true, row);
-        } else {
-            list_classes(i, place);
-            row.g_target -= 1.0;
-        }
-        if (Domain::absolute || state_.has_targets()) state_.slopes_from(i, row.classes, row.count, 1.0, row.g);
-    }
-
-    // All classes, or those that could matter.
-    void list_classes(Size i, Place& place) {
-        RowView& row = place.row;
-        const auto& slot = state_.duals.slot(i);
-        if constexpr (!Domain::absolute) {
-            if constexpr (Domain::of_highest) {
-                if (place.desk.has_very_many() && !state_.has_targets()) {
-                    row.g_target = place.desk.every()[row.y] - 1.0;
-                    const double level = place.domain.own_level(row, state_.row_sum(i));
-                    return place.desk.list_highest_classes(state_.duals, slot, row.y, level, place.domain.fewest(), row);
-                }
-            }
-        }
-        place.desk.list_every_class(state_.duals, slot, row.y, row);
+    void lag_behind(Size i) {
+        lags_.resize(visit_.n_moved);
+        for (Size k = 0; k < visit_.n_moved; ++k) lags_[k] = schedule_.part_of_epoch() * visit_.steps[k];
+        average_->add(i, visit_.moved.data(), lags_.data(), visit_.n_moved);
     }
 
     // With a metric between the classes a row's scores take all class vectors. Two dense rows share one pass over them; the
@@ -512,32 +302,6 @@ private:
     void read_two(Size i, Size next) {
         state_.weights.inner_products(i, next, inner_.data(), ahead_.data());
         with_next_ = next == i ? 0.0 : state_.rows.dot_rows(i, next);
-    }
-
-    // The step next - a, and what it gains.
-    void list_steps(Place& place, const Metric& metric) const {
-        RowView& row = place.row;
-        Size m = 0;
-        double target_step = 0.0, gain = 0.0;
-        if (Domain::squares != Squares::none) {
-            gain = (place.domain.square(row.at(row.a)) - place.domain.square(row.at(row.next))) / (4.0 * row.cost);
-        }
-        for (Size k = 0; k < row.count; ++k) {
-            const double step = row.next[k] - row.a[k];
-            row.a[k] = row.next[k];
-            if (step == 0.0) continue;
-            place.moved[m] = row.classes[k];
-            place.steps[m++] = Domain::absolute && row.classes[k] == row.y ? step : -step;
-            target_step += step;
-            gain += step * row.g[k];
-        }
-        if (!Domain::absolute && row.target_active && target_step != 0.0) {
-            place.moved[m] = row.y;
-            place.steps[m++] = target_step;
-            gain -= target_step * row.g_target;
-        }
-        place.n_moved = m;
-        place.gain = gain - 0.5 * metric.square(place.moved.data(), place.steps.data(), m);
     }
 
     const Domain domain_;
@@ -563,13 +327,7 @@ private:
     bool reads_ahead_;  // inner products of two rows at a time
 
     Together together_;
-    WhichPays which_pays_;
-    std::vector<Place> places_;
-    std::vector<Size> whole_;  // rows visited together that want all scores, and where these go
-    std::vector<double*> whole_scores_;
-    static constexpr Size rows_ahead = 3;  // that are fetched while another one is read
-    static constexpr Size many_scores = 128;  // that rows visited together want: from so many on threads share their solving too
-    std::vector<Exchange::Answer> answers_;
+    std::unique_ptr<RowsTogether<Domain, Metric>> rows_together_;
     std::vector<double> lags_;
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances
     static constexpr double gap_of_average = 0.5, ahead_of_average = 3.6, after_average = 1.25;
@@ -578,6 +336,7 @@ private:
     double with_next_ = 0.0;
     std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors
     std::vector<Index> all_classes_;
+    RowVisit<Domain, Metric> visit_;  // of one row at a time
 };
 
 }  // namespace polymargin

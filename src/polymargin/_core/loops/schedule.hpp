@@ -93,22 +93,8 @@ public:
         return end(sums);
     }
 
-    // The same with `together` rows at a time: visit(rows, count, listed) looks at rows[0] .. rows[count - 1], of as many as are
-    // listed from there on, and seen(k) tells of the k-th.
-    template <class Visit, class Seen>
-    bool epoch_together(Size together, std::int64_t max_visits, const Poll& poll, Visit visit, Seen seen) {
-        Sums sums = begin(max_visits);
-        for (Size k = 0; k < visits_.size(); k += together) {
-            const Size count = std::min(together, visits_.size() - k);
-            poll();
-            at_ = k;
-            visit(visits_.data() + k, count, visits_.size() - k);
-            for (Size u = 0; u < count; ++u) note(sums, visits_[k + u], seen(u));
-        }
-        return end(sums);
-    }
-
-private:
+    // The same for who visits the rows as it likes: between `begin` and `end` each of them is noted. `end` says whether everything should be
+    // looked at again.
     struct Sums {
         double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
     };
@@ -120,6 +106,7 @@ private:
         if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
         return sums;
     }
+    const std::vector<std::uint32_t>& listed() const { return visits_; }
 
     void note(Sums& sums, Size i, const Assessment& seen) {
         sums.estimate += seen.gap;
@@ -140,6 +127,7 @@ private:
         return sums.estimate <= 0.1 * full_estimate_;
     }
 
+private:
     void list_visits(double& estimate) {
         const Size n = resting_.size();
         visits_.resize(n);

@@ -80,9 +80,11 @@ public:
         PM_EFFECT();
     }
 
+    bool has_room(Size i, Size count) const { return count <= static_cast<Size>(slots_[i].capacity); }
+
     // Makes room for `count` entries in row i and forgets the old ones.
     void reserve(Size i, Size count) {
-        if (count > static_cast<Size>(slots_[i].capacity)) move_to_end(slots_[i], count);
+        if (!has_room(i, count)) move_to_end(slots_[i], count);
     }
 
     // Row i looks at every class again; zero entries are dropped.

@@ -116,13 +116,11 @@ struct RowRoom {
     std::vector<double> joined_values;
 };
 
-// What one of some threads minds: class vectors that lie side by side. (A processor reads ahead of the last one of them: what lies
-// there should be its own too.)
+// What one of some threads minds: some columns of the class vectors, and where threads are more than the parts of the columns, of some
+// classes that lie side by side.
 struct WeightPart {
-    WeightPart(Size number, Size of, Size n_vectors)
-        : first(static_cast<Index>(number * n_vectors / of)), last(static_cast<Index>((number + 1) * n_vectors / of)) {}
-
-    Index first, last;  // classes; with a coupling the sum is one more
+    PartsOfRow columns{0, 0};
+    Index first = 0, last = 0;  // classes; with a coupling the sum is one more
 
     bool has(Index k) const { return first <= k && k < last; }
 };
@@ -202,26 +200,28 @@ public:
         }
     }
 
-    // Scores and steps in parts, each minded by one thread: no other reads or writes its vectors, so that they stay in its caches.
-    // Every vector gets its steps in the order of the rows: threads change no bit. Sparse rows have all classes of a feature in one
-    // cache line, and a threshold or a matrix between the classes needs them all.
+    // Scores and steps in parts, each minded by one thread: no other reads or writes its weights, so that they stay in its caches.
+    // Every weight gets its steps in the order of the rows, and sums are those of the same parts: threads change no bit. A threshold or a
+    // matrix between the classes needs the whole.
     // With a coupling the last one of `classes` is their number, for the sum of all: `close` appends it to steps, if they have a sum.
+    bool has_parts() const { return rows_.n_parts() > 1 && !metric_.has_matrix() && !metric_.shrinkage.on(); }
     static constexpr Size most_parts = 16;
-    bool has_parts() const { return !rows_.is_sparse() && !metric_.has_matrix() && !metric_.shrinkage.on(); }
-    WeightPart part(Size number, Size of) const { return {number, of, rows_.n_classes()}; }
+    Size n_parts(Size n_threads) const { return column_parts(n_threads) * class_parts(n_threads); }  // that so many threads mind
+    WeightPart part(Size number, Size n_threads) const;
     Size close(Index* classes, double* steps, Size count) const;
+    // of dense rows, all classes of the part, out[r][k]
     void part_of_all_scores(const WeightPart& part, const Size* rows, Size count, double* const* out) const {
-        rows_.scores_of_rows(V_.data(), rows, count, static_cast<Size>(part.first), static_cast<Size>(part.last), out);
+        rows_.scores_of_rows(V_.data(), rows, count, part.columns, static_cast<Size>(part.first), static_cast<Size>(part.last), out);
     }
-    void finish_all(Size i, double* out) const;  // x_i . v_k of all k become scores
     Size part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const;  // how many
-    void join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
-    void add_part(const WeightPart& part, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);
-    void add_sums(Size i, const Index* classes, const double* steps, Size count) {  // what is not a vector
+    void join_scores(Size n_threads, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
+    // share times the steps
+    void add_part(const WeightPart& part, double share, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);
+    void add_sums(double share, Size i, const Index* classes, const double* steps, Size count) {  // what is not a vector
         if (!intercept_.on) return;
         for (Size k = 0; k < count; ++k) {
-            sums_[static_cast<Size>(classes[k])] += steps[k];
-            means_[static_cast<Size>(classes[k])] += steps[k] * intercept_.mean_dot[i];
+            sums_[static_cast<Size>(classes[k])] += share * steps[k];
+            means_[static_cast<Size>(classes[k])] += share * steps[k] * intercept_.mean_dot[i];
         }
     }
 
@@ -241,6 +241,10 @@ public:
     double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
 
 private:
+    void finish_all(Size i, double* out) const;  // x_i . v_k of all k become scores
+    Size column_parts(Size n_threads) const { return n_threads < rows_.n_parts() ? 1 : rows_.n_parts(); }
+    Size class_parts(Size n_threads) const { return n_threads / column_parts(n_threads); }
+
     double centred_square(Size k) const;  // of a class, entry by entry: where sums cancel
 
     double norm_in_matrix() const;
@@ -273,7 +277,7 @@ private:
 
     void add_columns(Size i, const Index* classes, const double* steps, Size count) {
         rows_.add(V_.data(), i, classes, steps, count, room_.every.data());
-        add_sums(i, classes, steps, count);
+        add_sums(1.0, i, classes, steps, count);
     }
 
     // v_k . x_i with what centring and the intercept add

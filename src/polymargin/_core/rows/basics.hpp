@@ -9,7 +9,9 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define PM_PREFETCH(address) __builtin_prefetch(address)
 #define PM_EFFECT() __asm__ volatile("")  // GCC leaves out calls of functions that do nothing but prefetch
+#define PM_INLINE inline __attribute__((always_inline))  // where a call costs as much as what is called
 #else
+#define PM_INLINE inline
 #define PM_PREFETCH(address) ((void)0)
 #define PM_EFFECT() ((void)0)
 #endif

@@ -1,7 +1,9 @@
-// Dense rows and their class weights, class by class: one dot product over the features per class.
+// Dense rows and their class weights, class by class: one dot product over the features per class. Of rows that are cut the first halves of
+// all class vectors come before the second ones: a processor reads ahead of what it is asked for, and should find what its thread minds.
 #pragma once
 
 #include "basics.hpp"
+#include "dense_wide.hpp"
 #include "pack.hpp"
 
 namespace polymargin {
@@ -54,46 +56,72 @@ inline void dense_dots_of_two(const T* x, const T* y, const double* const* v, Si
     }
 }
 
-// Dot products of R rows with K class vectors. Each is one chain of sums, whatever R and K are: how rows and classes are put together
-// changes no bit. Twelve chains keep a processor busy, and what they need stays in registers.
-template <int R, int K, class T>
-inline void dense_tile(const T* const* x, const double* const* v, Size d, double* const* out, Size first) {
-    Pack sums[R][K];
-    for (int r = 0; r < R; ++r) {
-        for (int k = 0; k < K; ++k) sums[r][k] = spread(0.0);
+// Eight doubles in two packs.
+struct TwoPacks {
+    struct Eight {
+        Pack low, high;
+    };
+    static constexpr int rows_of_tile = 2;  // beside three class vectors: what they need stays in registers
+
+    static Eight zero() { return {polymargin::spread(0.0), polymargin::spread(0.0)}; }
+    static Eight spread(double value) { return {polymargin::spread(value), polymargin::spread(value)}; }
+    template <class T>
+    static Eight load(const T* from) {
+        return {polymargin::load(from), polymargin::load(from + 4)};
     }
-    Size j = 0;
-    for (; j + 4 <= d; j += 4) {
-        Pack entries[K];
-        for (int k = 0; k < K; ++k) entries[k] = load(v[k] + j);
-        for (int r = 0; r < R; ++r) {
-            const Pack of_row = load(x[r] + j);
-            for (int k = 0; k < K; ++k) sums[r][k] += of_row * entries[k];
-        }
+    template <class T>
+    static Eight load_four(const T* from) {  // and four zeros
+        return {polymargin::load(from), polymargin::spread(0.0)};
     }
-    for (int r = 0; r < R; ++r) {
-        for (int k = 0; k < K; ++k) {
-            double total = sum(sums[r][k]);
-            for (Size rest = j; rest < d; ++rest) total += v[k][rest] * static_cast<double>(x[r][rest]);
-            out[r][first + static_cast<Size>(k)] = total;
-        }
+    static void store(double* to, const Eight& eight) {
+        polymargin::store(to, eight.low);
+        polymargin::store(to + 4, eight.high);
     }
-}
+    static void store_four(double* to, const Eight& eight) { polymargin::store(to, eight.low); }
+    static void add_product(Eight& sum, const Eight& a, const Eight& b) {
+        sum.low += a.low * b.low;
+        sum.high += a.high * b.high;
+    }
+    static void add_four_products(Eight& sum, const Eight& a, const Eight& b) { sum.low += a.low * b.low; }
+    static double sum(const Eight& eight) { return polymargin::sum(eight.low + eight.high); }
+};
 
 template <class T>
 class DenseRows {
 public:
     static constexpr bool sparse = false;
+    using Kernels = DenseKernels<TwoPacks, T>;
 
-    DenseRows(const T* data, Size n_rows, Size n_features, Size n_classes)
-        : data_(data), n_(n_rows), d_(n_features), c_(n_classes), stride_(padded(n_features)) {}
+    // `wide`: with the widest registers of this processor, where rows are long enough
+    DenseRows(const T* data, Size n_rows, Size n_features, Size n_classes, bool wide = true)
+        : rows_{data, n_features}, wide_(wide && n_features >= shortest_wide ? WideKernels<T>::of_this_processor() : nullptr), n_(n_rows), c_(n_classes) {
+        join();
+    }
+
+    // Rows are cut in halves, at a cache line, or in one piece, as they are at first. Weights are laid out anew.
+    void cut() {
+        join();
+        n_parts_ = DenseData<T>::most_parts;
+        const Size d = rows_.d, half = (d / 2 + 7) / 8 * 8;
+        if (half >= d) return;  // the second part is empty
+        rows_.starts[1] = rows_.strides[0] = half;
+        rows_.strides[1] = padded(d - half);
+        rows_.offsets[1] = c_ * half - half;
+    }
+    void join() {
+        n_parts_ = 1;
+        rows_.starts[1] = rows_.starts[2] = rows_.d;
+        rows_.strides[0] = padded(rows_.d);
+        rows_.strides[1] = rows_.offsets[1] = 0;
+    }
+    PartsOfRow whole() const { return {0, n_parts_}; }
 
     Size n_rows() const { return n_; }
-    Size n_features() const { return d_; }
+    Size n_features() const { return rows_.d; }
     Size n_classes() const { return c_; }
-    Size bytes() const { return n_ * d_ * sizeof(T); }
-    Size weights_size() const { return c_ * stride_; }
-    Size weight_position(Size feature, Size cls) const { return cls * stride_ + feature; }
+    Size bytes() const { return n_ * rows_.d * sizeof(T); }
+    Size weights_size() const { return c_ * (rows_.strides[0] + rows_.strides[1]); }
+    Layout layout() const { return {1, rows_.strides[0], rows_.starts[1], rows_.strides[1], rows_.offsets[1]}; }
 
     double squared_norm(Size i) const {
         return dot_rows(i, i);
@@ -101,68 +129,46 @@ public:
 
     double dot_dense(Size i, const double* vector) const {
         double out;
-        dense_dots<1>(row(i), &vector, d_, &out);
+        dense_dots<1>(row(i), &vector, rows_.d, &out);
         return out;
     }
 
-    void prefetch(Size i) const { prefetch_range(row(i), d_ * sizeof(T)); }
+    void prefetch(Size i) const { prefetch_range(row(i), rows_.d * sizeof(T)); }
 
     template <class Visit>
     void for_each_entry(Size i, const Visit& visit) const {
-        for (Size j = 0; j < d_; ++j) visit(j, static_cast<double>(row(i)[j]));
+        for (Size j = 0; j < rows_.d; ++j) visit(j, static_cast<double>(row(i)[j]));
     }
 
     // The row in d doubles.
     void copy(Size i, double* out) const {
-        for (Size j = 0; j < d_; ++j) out[j] = static_cast<double>(row(i)[j]);
+        for (Size j = 0; j < rows_.d; ++j) out[j] = static_cast<double>(row(i)[j]);
     }
 
-    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* /*every*/) const {
-        const T* x = row(i);
-        const double* v[4];
-        Size k = 0;
-        for (; k + 4 <= count; k += 4) {
-            for (int u = 0; u < 4; ++u) v[u] = V + static_cast<Size>(classes[k + u]) * stride_;
-            dense_dots<4>(x, v, d_, out + k);
-        }
-        for (Size u = 0; k + u < count; ++u) v[u] = V + static_cast<Size>(classes[k + u]) * stride_;
-        last_dots(x, v, count - k, out + k);
+    void scores(const double* V, Size i, PartsOfRow parts, const Index* classes, Size count, double* out) const {
+        if (wide_) return wide_->scores(rows_, V, i, parts, classes, count, out);
+        Kernels::scores(rows_, V, i, parts, classes, count, out);
     }
 
-    void all_scores(const double* V, Size i, double* out) const {
-        const T* x = row(i);
-        const double* v[4];
-        Size k = 0;
-        for (; k + 4 <= c_; k += 4) {
-            for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * stride_;
-            dense_dots<4>(x, v, d_, out + k);
-        }
-        for (Size u = 0; k + u < c_; ++u) v[u] = V + (k + u) * stride_;
-        last_dots(x, v, c_ - k, out + k);
+    void all_scores(const double* V, Size i, double* out) const { scores(V, i, whole(), nullptr, c_, out); }
+
+    // Scores of some classes of some rows, out[r][k].
+    void scores_of_rows(const double* V, const Size* rows, Size count, PartsOfRow parts, Size first, Size last, double* const* out) const {
+        if (wide_) return wide_->scores_of_rows(rows_, V, rows, count, parts, first, last, out);
+        Kernels::scores_of_rows(rows_, V, rows, count, parts, first, last, out);
     }
 
-    // Scores of some classes of some rows, out[r][k]: a few class vectors at a time are read once for all rows.
-    void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
-        for (Size k = first; k < last; k += 3) {
-            switch (last - k) {
-                case 1: columns_of_tiles<1>(V, rows, count, k, out); break;
-                case 2: columns_of_tiles<2>(V, rows, count, k, out); break;
-                default: columns_of_tiles<3>(V, rows, count, k, out); break;
-            }
-        }
-    }
-
-    // all scores of two rows at once
+    // all scores of two rows at once, which are not cut
     void all_scores(const double* V, Size i, Size other, double* out, double* out_of_other) const {
         const double* v[4];
         Size k = 0;
         for (; k + 4 <= c_; k += 4) {
-            for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * stride_;
-            dense_dots_of_two<4>(row(i), row(other), v, d_, out + k, out_of_other + k);
+            for (int u = 0; u < 4; ++u) v[u] = rows_.vector(V, k + u, 0);
+            dense_dots_of_two<4>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
         }
         for (; k < c_; ++k) {
-            v[0] = V + k * stride_;
-            dense_dots_of_two<1>(row(i), row(other), v, d_, out + k, out_of_other + k);
+            v[0] = rows_.vector(V, k, 0);
+            dense_dots_of_two<1>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
         }
     }
 
@@ -171,35 +177,18 @@ public:
         const T *x = row(i), *y = row(j);
         Pack even = spread(0.0), odd = even;
         Size k = 0;
-        for (; k + 8 <= d_; k += 8) {
+        for (; k + 8 <= rows_.d; k += 8) {
             even += load(x + k) * load(y + k);
             odd += load(x + k + 4) * load(y + k + 4);
         }
         double total = sum(even + odd);
-        for (; k < d_; ++k) total += static_cast<double>(x[k]) * static_cast<double>(y[k]);
+        for (; k < rows_.d; ++k) total += static_cast<double>(x[k]) * static_cast<double>(y[k]);
         return total;
     }
 
-    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* /*every*/) const {
-        const T* x = row(i);
-        const Size d = d_;
-        Size k = 0;
-        for (; k + 2 <= count; k += 2) {  // two classes share one reading of the row
-            double* u = V + static_cast<Size>(classes[k]) * stride_;
-            double* v = V + static_cast<Size>(classes[k + 1]) * stride_;
-            const Pack first = spread(steps[k]), second = spread(steps[k + 1]);
-            Size j = 0;
-            for (; j + 4 <= d; j += 4) {
-                const Pack x0 = load(x + j);
-                store(u + j, load(u + j) + first * x0);
-                store(v + j, load(v + j) + second * x0);
-            }
-            for (; j < d; ++j) {
-                u[j] += steps[k] * static_cast<double>(x[j]);
-                v[j] += steps[k + 1] * static_cast<double>(x[j]);
-            }
-        }
-        for (; k < count; ++k) add_to_dense(i, steps[k], V + static_cast<Size>(classes[k]) * stride_);
+    void add(double* V, Size i, PartsOfRow parts, const Index* classes, const double* steps, Size count) const {
+        if (wide_) return wide_->add(rows_, V, i, parts, classes, steps, count);
+        Kernels::add(rows_, V, i, parts, classes, steps, count);
     }
 
     // vector += step x_i
@@ -207,50 +196,28 @@ public:
         const T* x = row(i);
         const Pack spread_step = spread(step);
         Size j = 0;
-        for (; j + 4 <= d_; j += 4) store(vector + j, load(vector + j) + spread_step * load(x + j));
-        for (; j < d_; ++j) vector[j] += step * static_cast<double>(x[j]);
+        for (; j + 4 <= rows_.d; j += 4) store(vector + j, load(vector + j) + spread_step * load(x + j));
+        for (; j < rows_.d; ++j) vector[j] += step * static_cast<double>(x[j]);
     }
 
     // out_k += |v_k|^2
     void add_squares(const double* V, double* out) const {
         for (Size k = 0; k < c_; ++k) {
-            const double* v = V + k * stride_;
-            for (Size j = 0; j < d_; ++j) out[k] += v[j] * v[j];
-        }
-    }
-
-    const T* row(Size i) const { return data_ + i * d_; }
-
-private:
-    template <int K>
-    void columns_of_tiles(const double* V, const Size* rows, Size count, Size first, double* const* out) const {
-        const double* v[K];
-        for (int k = 0; k < K; ++k) v[k] = V + (first + static_cast<Size>(k)) * stride_;
-        for (Size r = 0; r < count; r += 4) {
-            const T* x[4];
-            const Size together = count - r < 4 ? count - r : 4;
-            for (Size u = 0; u < together; ++u) x[u] = row(rows[r + u]);
-            switch (together) {
-                case 1: dense_tile<1, K>(x, v, d_, out + r, first); break;
-                case 2: dense_tile<2, K>(x, v, d_, out + r, first); break;
-                case 3: dense_tile<3, K>(x, v, d_, out + r, first); break;
-                default: dense_tile<4, K>(x, v, d_, out + r, first); break;
+            for (Size part = 0; part < n_parts_; ++part) {
+                const double* v = rows_.vector(V, k, part);
+                for (Size j = rows_.starts[part]; j < rows_.starts[part + 1]; ++j) out[k] += v[j] * v[j];
             }
         }
     }
 
-    // The up to three classes that fours leave over, together: one alone waits for each sum before the next.
-    void last_dots(const T* x, const double* const* v, Size count, double* out) const {
-        switch (count) {
-            case 3: dense_dots<3>(x, v, d_, out); break;
-            case 2: dense_dots<2>(x, v, d_, out); break;
-            case 1: dense_dots<1>(x, v, d_, out); break;
-            default: break;
-        }
-    }
+    const T* row(Size i) const { return rows_.row(i); }
 
-    const T* data_;
-    Size n_, d_, c_, stride_;
+private:
+    static constexpr Size shortest_wide = 64;  // columns
+
+    DenseData<T> rows_;
+    const WideKernels<T>* wide_;  // or none
+    Size n_, c_, n_parts_ = 1;
 };
 
 }  // namespace polymargin

@@ -1,86 +1,106 @@
-// What the owner of a loop and the threads that mind its class vectors tell each other about some rows: what has moved, and the scores
-// of lists of classes. (Where a row wants all scores, they are written where it wants them.)
+// What threads tell each other about rows that are visited together: what each of its rows has moved, which scores the next ones want, and
+// what its part of the weights adds to those.
 //
 // A cache line that changes hands costs as much as a dot product: whatever is told lies side by side, in the order in which it is read.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "machine/weights.hpp"
 
 namespace polymargin {
 
-class Exchange {
+// Of the rows that a thread visits; all others read it.
+class Report {
 public:
-    // with a coupling the sum is one more class
-    Exchange(Size n_rows, Size n_classes)
-        : moved_(n_rows), wanted_(n_rows), classes_(2 * n_rows * n_classes), steps_(n_rows * n_classes) {}
-
-    // The owner, about rows that have moved, and about those whose scores it wants next.
-    void forget() { n_moved_ = n_wanted_ = n_classes_ = n_steps_ = 0; }
-    bool has_moved() const { return n_moved_ > 0; }
+    void forget() {
+        moved_.clear();
+        wanted_.clear();
+        whole_.clear();
+        classes_.clear();
+        steps_.clear();
+    }
     void moved(Size i, const Index* classes, const double* steps, Size count) {
         if (count == 0) return;
-        moved_[n_moved_++] = {i, n_classes_, count};
-        for (Size k = 0; k < count; ++k) {
-            classes_[n_classes_++] = classes[k];
-            steps_[n_steps_++] = steps[k];
-        }
+        moved_.push_back({0, i, classes_.size(), count});
+        classes_.insert(classes_.end(), classes, classes + count);
+        steps_.insert(steps_.end(), steps, steps + count);
     }
-    Size wants(Size i, const Index* classes, Size count) {  // the number of the wish
-        wanted_[n_wanted_] = {i, n_classes_, count};
-        for (Size k = 0; k < count; ++k) classes_[n_classes_++] = classes[k];
-        return n_wanted_++;
+    // The k-th row of the next ones: the scores of some classes, or of all of them.
+    void wants(Size k, Size i, const Index* classes, Size count) {
+        wanted_.push_back({k, i, classes_.size(), count});
+        classes_.insert(classes_.end(), classes, classes + count);
     }
+    void wants_all(Size k, Size i) { whole_.push_back({k, i}); }
 
-    // What a thread answers: what its part adds to the scores, row after row.
-    struct Answer {
-        Answer(Size n_rows, Size n_classes) : room(n_classes), starts(n_rows), found(n_rows * padded(n_classes + 1)) {}
-
-        RowRoom room;
-        std::vector<Size> starts;
-        std::vector<double> found;
-    };
-
-    void add_moved(const WeightPart& part, Weights& weights, Answer& answer) const {
+    // share times what has moved
+    void add_moved(const WeightPart& part, double share, Weights& weights, RowRoom& room) const {
         Size at = 0;
-        for (Size k = 0; k < n_moved_; ++k) {
-            const Row& row = moved_[k];
-            weights.add_part(part, row.i, &classes_[row.first], &steps_[at], row.count, answer.room);
+        for (const Row& row : moved_) {
+            weights.add_part(part, share, row.i, &classes_[row.first], &steps_[at], row.count, room);
             at += row.count;
         }
     }
 
-    void find_wanted(const WeightPart& part, const Weights& weights, const Rows& rows, Answer& answer) const {
-        constexpr Size ahead = 3;
+    void add_sums(double share, Weights& weights) const {
         Size at = 0;
-        for (Size k = 0; k < std::min(ahead, n_wanted_); ++k) rows.prefetch(wanted_[k].i);
-        for (Size k = 0; k < n_wanted_; ++k) {
-            if (k + ahead < n_wanted_) rows.prefetch(wanted_[k + ahead].i);
-            answer.starts[k] = at;
-            at += weights.part_of_scores(part, wanted_[k].i, classes(wanted_[k]), wanted_[k].count, &answer.found[at], answer.room);
+        for (const Row& row : moved_) {
+            weights.add_sums(share, row.i, &classes_[row.first], &steps_[at], row.count);
+            at += row.count;
         }
     }
 
-    // The scores of the k-th wish.
-    void join(Size k, const Weights& weights, const std::vector<Answer>& answers, double* out) const {
-        const double* found[Weights::most_parts];
-        for (Size part = 0; part < answers.size(); ++part) found[part] = &answers[part].found[answers[part].starts[k]];
-        weights.join_scores(answers.size(), wanted_[k].i, classes(wanted_[k]), wanted_[k].count, found, out);
-    }
-
 private:
+    friend class Answer;
     struct Row {
-        Size i, first, count;
+        Size k, i, first, count;
+    };
+    struct WholeRow {
+        Size k, i;
     };
 
-    const Index* classes(const Row& row) const { return &classes_[row.first]; }
-
     std::vector<Row> moved_, wanted_;
-    std::vector<Index> classes_;  // of rows that have moved, then of those that want scores
+    std::vector<WholeRow> whole_;
+    std::vector<Index> classes_;
     std::vector<double> steps_;
-    Size n_moved_ = 0, n_wanted_ = 0, n_classes_ = 0, n_steps_ = 0;
+};
+
+// What a part of the weights adds to the scores that rows want.
+class Answer {
+public:
+    // with a coupling the sum is one more class
+    Answer(Size n_rows, Size n_classes) : room(n_classes), starts_(n_rows), found_(n_rows * padded(n_classes + 1)) {}
+
+    void begin() { at_ = 0; }
+
+    void find(const Report& report, const WeightPart& part, const Weights& weights, const Rows& rows) {
+        constexpr Size ahead = 3;
+        const auto& wanted = report.wanted_;
+        for (Size k = 0; k < wanted.size(); ++k) {
+            if (k + ahead < wanted.size()) rows.prefetch_parts(wanted[k + ahead].i, part.columns);
+            starts_[wanted[k].k] = at_;
+            at_ += weights.part_of_scores(part, wanted[k].i, &report.classes_[wanted[k].first], wanted[k].count, &found_[at_], room);
+        }
+        whole_.clear();
+        scores_.clear();
+        for (const auto& row : report.whole_) {
+            starts_[row.k] = at_ + static_cast<Size>(part.first);
+            whole_.push_back(row.i);
+            scores_.push_back(&found_[at_]);
+            at_ += rows.n_classes();
+        }
+        weights.part_of_all_scores(part, whole_.data(), whole_.size(), scores_.data());
+    }
+
+    const double* of_row(Size k) const { return &found_[starts_[k]]; }
+
+    RowRoom room;
+
+private:
+    std::vector<Size> starts_, whole_;
+    std::vector<double> found_;
+    std::vector<double*> scores_;
+    Size at_ = 0;
 };
 
 }  // namespace polymargin

@@ -1,5 +1,8 @@
-// Threads that share small pieces of work.
+// Threads that work side by side.
 #include "team.hpp"
+
+#include <algorithm>
+#include <limits>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -13,6 +16,9 @@
 namespace polymargin {
 namespace {
 
+constexpr std::uint64_t last_meeting = std::numeric_limits<std::uint64_t>::max();
+constexpr int soon = 1000;  // turns for which others are waited for that have not begun: some ten microseconds
+
 // Spins; who has spun for long lets others have the processor now and then.
 class Patience {
 public:
@@ -20,6 +26,7 @@ public:
         PM_PAUSE();
         if (++turns_ > 4096) std::this_thread::yield();
     }
+    bool is_short() const { return turns_ < soon; }
 
 private:
     int turns_ = 0;
@@ -27,10 +34,9 @@ private:
 
 }  // namespace
 
-Team::Team(int n_threads) {
+Team::Team(int n_threads) : meetings_(new Counter[static_cast<Size>(std::max(1, n_threads))]) {
     try {
-        // their number is known before the first of them chooses a piece: there is none yet
-        for (int t = 1; t < n_threads; ++t) workers_.emplace_back([this, t] { wait_for_work(static_cast<Size>(t)); });
+        for (int t = 1; t < n_threads; ++t) workers_.emplace_back([this] { wait_for_work(); });
     } catch (...) {  // as many as the system has given
     }
     size_ = workers_.size() + 1;
@@ -41,59 +47,54 @@ Team::~Team() {
     for (auto& worker : workers_) worker.join();
 }
 
-// The owner's first piece is never offered, so that it begins at once: a cache line that changes hands is what a round costs.
-void Team::run(Size count) {
-    const std::uint64_t before = done_.load(std::memory_order_relaxed), last = round_.load(std::memory_order_relaxed) >> most_pieces;
-    round_.store((last + 1) << most_pieces | ((std::uint64_t{1} << count) - 2), std::memory_order_release);
-    do_piece(0);
-    const Size by_others = count - 1 - work(0);
-    for (Patience patience; done_.load(std::memory_order_acquire) - before < by_others;) patience.wait();
-    if (failed_.load(std::memory_order_relaxed)) {
-        failed_.store(false, std::memory_order_relaxed);
-        std::rethrow_exception(error_);
+bool Team::begin() {
+    for (Size t = 0; t < size_; ++t) meetings_[t].value.store(0, std::memory_order_relaxed);
+    const std::uint64_t called = (state_.value.load(std::memory_order_relaxed) / one_call + 1) * one_call;
+    state_.value.store(called | open, std::memory_order_release);
+    for (Patience patience; patience.is_short() && come(state_.value.load(std::memory_order_relaxed)) + 1 < size_;) patience.wait();
+    const Size of = come(state_.value.fetch_and(~open, std::memory_order_acq_rel)) + 1;
+    if (of == 1) return false;
+    do_piece(0, of);
+    for (Size t = 1; t < of; ++t) {
+        for (Patience patience; meetings_[t].value.load(std::memory_order_acquire) != last_meeting;) patience.wait();
     }
+    if (broken_.exchange(false, std::memory_order_relaxed)) std::rethrow_exception(error_);
+    return true;
 }
 
-Size Team::choose(std::uint32_t left, Size thread) const {
-    for (Size k = thread; k < most_pieces; k += size_) {
-        if (left >> k & 1u) return k;
-    }
-    Size k = 0;
-    while (!(left >> k & 1u)) ++k;
-    return k;
-}
-
-void Team::do_piece(Size piece) {
+void Team::do_piece(Size thread, Size of) {
     try {
-        call_(piece_, first_ + piece);
+        call_(piece_, thread, of);
+    } catch (const Broken&) {
     } catch (...) {
-        if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
+        if (!broken_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
     }
+    meetings_[thread].value.store(last_meeting, std::memory_order_release);
 }
 
-Size Team::work(Size thread) {
-    Size pieces = 0;
-    std::uint64_t round = round_.load(std::memory_order_acquire);
-    while (left(round) != 0) {
-        const Size piece = choose(left(round), thread);
-        const std::uint64_t without = round & ~(std::uint64_t{1} << piece);
-        if (!round_.compare_exchange_weak(round, without, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-        do_piece(piece);
-        ++pieces;
-        if (thread != 0) done_.fetch_add(1, std::memory_order_release);
-        round = round_.load(std::memory_order_acquire);
+void Team::meet(Size thread, Size of) {
+    const std::uint64_t here = meetings_[thread].value.load(std::memory_order_relaxed) + 1;
+    meetings_[thread].value.store(here, std::memory_order_release);
+    for (Size t = 0; t < of; ++t) {
+        for (Patience patience; meetings_[t].value.load(std::memory_order_acquire) < here;) patience.wait();
     }
-    return pieces;
+    if (broken_.load(std::memory_order_relaxed)) throw Broken();
 }
 
-void Team::wait_for_work(Size thread) {
+void Team::wait_for_work() {
+    std::uint64_t done = 0;  // the last call
     for (Patience patience; !over_.load(std::memory_order_acquire);) {
-        if (left(round_.load(std::memory_order_acquire)) != 0) {
-            work(thread);
-            patience = Patience();
-        } else {
+        std::uint64_t state = state_.value.load(std::memory_order_acquire);
+        if (!(state & open) || state / one_call == done) {
             patience.wait();
+            continue;
         }
+        if (!state_.value.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) continue;
+        const Size thread = come(state) + 1;
+        done = state / one_call;
+        for (patience = Patience(); (state = state_.value.load(std::memory_order_acquire)) & open;) patience.wait();
+        do_piece(thread, come(state) + 1);
+        patience = Patience();
     }
 }
 

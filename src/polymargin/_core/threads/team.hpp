@@ -1,14 +1,13 @@
-// Threads that share pieces of work of some microseconds each: between two of them they spin, they do not sleep.
+// Threads that work side by side for some microseconds at a time, and meet in between: while they wait they spin, they do not sleep.
 //
-// A thread takes its own pieces first, those whose number modulo the threads is its own, so that what these need stays in its caches.
-// Nobody waits for a thread that has not begun: who is free takes any piece, and the owner, who works too, waits only for pieces that
-// are being worked on. Where threads have no processor of their own the owner does most of it alone.
+// Nobody waits for a thread that has not begun: a piece of work is for the owner and those who are ready at once, and where nobody is,
+// as on processors that have other things to do, the owner hears of it. Those who have begun do wait for each other.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -25,37 +24,37 @@ public:
 
     Size size() const { return size_; }
 
-    // piece(k) for every k < count, in any order, by any thread; returns when all are done. What a piece throws is thrown here.
+    // piece(thread, of), by the owner, thread 0, and the others that are ready; returns when all are done. Whether there were any: else
+    // nothing is done. What a piece throws is thrown here.
     template <class Piece>
-    void share(Size count, const Piece& piece) {
-        if (size_ == 1 || count < 2) {
-            for (Size k = 0; k < count; ++k) piece(k);
-            return;
-        }
+    bool work(const Piece& piece) {
         piece_ = &piece;
-        call_ = [](const void* any, Size k) { (*static_cast<const Piece*>(any))(k); };
-        for (first_ = 0; first_ < count; first_ += most_pieces) run(std::min(count - first_, most_pieces));
+        call_ = [](const void* any, Size thread, Size of) { (*static_cast<const Piece*>(any))(thread, of); };
+        return size_ > 1 && begin();
     }
 
+    // In a piece: waits until all threads have come as far.
+    void meet(Size thread, Size of);
+
 private:
-    static constexpr Size most_pieces = 32;  // of a round
+    struct alignas(64) Counter {
+        std::atomic<std::uint64_t> value{0};
+    };
+    struct Broken {};  // another thread's piece has thrown: nobody is waited for
 
-    void run(Size count);
-    Size work(Size thread);           // until no piece is left; returns how many it did
-    void do_piece(Size piece);
-    void wait_for_work(Size thread);  // what a worker does
+    // The number of the call, whether it is open to those who are ready, and how many have come, in one word.
+    static constexpr std::uint64_t open = 1u << 16, one_call = 1u << 17;
+    static Size come(std::uint64_t state) { return static_cast<Size>(state & (open - 1)); }
 
-    // The round, and in its lower half a bit for every piece that nobody has taken, in one word: who takes a piece knows that its round
-    // is not over, and with it that `piece_` is that of this round.
-    static std::uint32_t left(std::uint64_t round) { return static_cast<std::uint32_t>(round); }
-    Size choose(std::uint32_t left, Size thread) const;
+    bool begin();
+    void do_piece(Size thread, Size of);
+    void wait_for_work();  // what a worker does
 
     const void* piece_ = nullptr;
-    void (*call_)(const void*, Size) = nullptr;
-    Size first_ = 0;  // piece of this round
-    alignas(64) std::atomic<std::uint64_t> round_{0};
-    alignas(64) std::atomic<std::uint64_t> done_{0};  // pieces, by others than the owner, of all rounds
-    alignas(64) std::atomic<bool> over_{false}, failed_{false};
+    void (*call_)(const void*, Size, Size) = nullptr;
+    Counter state_;
+    std::unique_ptr<Counter[]> meetings_;  // that a thread has come to; the last one when its piece is done
+    alignas(64) std::atomic<bool> over_{false}, broken_{false};
     std::exception_ptr error_;
     Size size_ = 1;
     std::vector<std::thread> workers_;

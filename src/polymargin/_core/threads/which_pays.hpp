@@ -11,28 +11,26 @@
 
 namespace polymargin {
 
-// Rows that are visited together are a group, and some groups in a row go the same way: class vectors that have changed hands are fetched
-// once. What a score costs depends on how many a group wants: groups are compared with their like.
+// Some groups of rows that are visited together are a stretch, which goes one way. What a score costs depends on how many a group
+// wants: stretches are compared with their like.
 class WhichPays {
 public:
-    // Which way the next group goes, of rows that want so many scores: the one that took less time, but now and then the other one.
+    // Which way the next stretch goes, whose first group wants so many scores: the one that took less time, but now and then the other one.
     bool threads_next(Size wanted) {
-        if (group_ == groups_) {
-            note();
-            begin(wanted);
-        }
-        if (group_++ == first_timed) {
-            began_ = Clock::now();
-            wanted_ = 0;
-        }
-        wanted_ += wanted;
-        return by_threads_;
+        kind_ = 0;
+        for (; wanted > 1 && kind_ + 1 < kinds_.size(); wanted /= 2) ++kind_;
+        Kind& kind = kinds_[kind_];
+        const bool asks = kind.times++ % ask_again == first_asked;
+        return (kind.alone == 0.0 || kind.by_threads <= kind.alone) != asks;
     }
 
-    // No group is next, for now.
-    void pause() {
-        note();
-        group_ = groups_;
+    // A stretch, whichever way it went: from when on it counts, and how many scores were found since then.
+    void begin() { began_ = Clock::now(); }
+    void note(bool by_threads, Size scores) {
+        const std::chrono::duration<double> took = Clock::now() - began_;
+        const double a_score = took.count() / static_cast<double>(std::max<Size>(1, scores));
+        double& known = by_threads ? kinds_[kind_].by_threads : kinds_[kind_].alone;
+        known = known == 0.0 ? a_score : std::min(a_score, slower * known);
     }
 
 private:
@@ -43,31 +41,11 @@ private:
         int times = 0;
     };
 
-    void begin(Size wanted) {
-        kind_ = 0;
-        for (; wanted > 1 && kind_ + 1 < kinds_.size(); wanted /= 2) ++kind_;
-        Kind& kind = kinds_[kind_];
-        const bool asks = kind.times++ % ask_again == first_asked;
-        by_threads_ = (kind.alone == 0.0 || kind.by_threads <= kind.alone) != asks;
-        group_ = 0;
-    }
-
-    void note() {
-        if (group_ < fewest_timed) return;
-        const std::chrono::duration<double> took = Clock::now() - began_;
-        const double a_score = took.count() / static_cast<double>(std::max<Size>(1, wanted_));
-        double& known = by_threads_ ? kinds_[kind_].by_threads : kinds_[kind_].alone;
-        known = known == 0.0 ? a_score : std::min(a_score, slower * known);
-    }
-
-    static constexpr int groups_ = 32, first_timed = 4, fewest_timed = 12;  // of a stretch that goes one way
     static constexpr int ask_again = 24, first_asked = 2;  // stretches: what is lost by asking is little of the difference
     static constexpr double slower = 1.25;  // one stretch may be slow for other reasons: that it says more is not believed at once
 
     std::array<Kind, 24> kinds_{};  // by the binary logarithm of what a group wants
-    Size kind_ = 0, wanted_ = 0;
-    int group_ = groups_;
-    bool by_threads_ = true;
+    Size kind_ = 0;
     Clock::time_point began_{};
 };
 
