@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "csr.hpp"
-#include "dense.hpp"
+#include "dense/dense.hpp"
 
 namespace polymargin {
 

@@ -2,10 +2,10 @@
 // one. Each sum is eight chains, whatever the width and however rows and classes are put together: that changes no bit.
 // Class vectors end with zeros, up to whole fours, so that no number is left over: what a compiler does with such is its own affair.
 //
-// A source of its own compiles them for processors with wide registers (dense_wide.cpp), so what is here knows nothing but arrays.
+// A source of its own compiles them for processors with wide registers (wide.cpp), so what is here knows nothing but arrays.
 #pragma once
 
-#include "parts.hpp"
+#include "rows/parts.hpp"
 
 namespace polymargin {
 

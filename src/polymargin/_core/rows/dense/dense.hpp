@@ -2,9 +2,9 @@
 // all class vectors come before the second ones: a processor reads ahead of what it is asked for, and should find what its thread minds.
 #pragma once
 
-#include "basics.hpp"
-#include "dense_wide.hpp"
-#include "pack.hpp"
+#include "rows/basics.hpp"
+#include "wide.hpp"
+#include "rows/pack.hpp"
 
 namespace polymargin {
 

@@ -2,7 +2,7 @@
 // processors without them.
 #pragma once
 
-#include "dense_kernels.hpp"
+#include "kernels.hpp"
 
 namespace polymargin {
 

@@ -6,7 +6,7 @@
 #endif
 #include <immintrin.h>
 
-#include "dense_wide.hpp"
+#include "wide.hpp"
 
 namespace polymargin {
 namespace {
