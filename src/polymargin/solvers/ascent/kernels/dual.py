@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from polymargin.features.kernel_map import KernelMap
 
 _FIRST = 512  # rows of the first working set
-_GROWTH = 0.5  # rows that join a working set, relative to those that stay, and at least
+_GROWTH = 0.35  # rows that join a working set, relative to those that stay, and at least
 _JOIN = 256
 _PART = 0.1  # of a working set's gap that is left before the others are looked at
 _PATIENCE = 15  # rounds without progress until rounding is to blame
