@@ -311,3 +311,9 @@ def test_kernel_arrays_are_checked():
         native.gather(S, np.array([3]), np.array([0]), np.zeros((1, 1), dtype=np.float32))
     with pytest.raises(ValueError, match="columns has an entry out of range"):
         native.gather(S, np.array([0]), np.array([-1]), np.zeros((1, 1), dtype=np.float32))
+    with pytest.raises(ValueError, match="numbers has an entry out of range"):
+        native.add_rows(S, np.array([-1]), np.ones((1, c)), np.zeros((c, n)))
+    with pytest.raises(ValueError, match="steps has another shape"):
+        native.add_rows(S, np.array([0]), np.ones((1, c - 1)), np.zeros((c, n)))
+    with pytest.raises(ValueError, match="S has another shape"):
+        native.add_rows(S, np.array([0]), np.ones((1, c)), np.zeros((c, n - 1)))

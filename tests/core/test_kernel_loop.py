@@ -137,3 +137,19 @@ def test_shapes_that_do_not_belong_together_are_refused():
         Iterate(30, 4).ascend(native, "simplex", K[:, :29].copy(), y, cost)
     with pytest.raises(ValueError, match="unknown domain"):
         Iterate(30, 4).ascend(native, "hinge", K, y, cost)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 256, 600])  # a group of rows is 256
+def test_steps_are_carried_to_all_columns(n_rows, dtype):
+    rng = np.random.default_rng(n_rows)
+    rows, numbers = rng.random((700, 333)).astype(dtype), rng.permutation(700)[:n_rows]
+    T = rng.normal(size=(n_rows, 7)) * (rng.random((n_rows, 7)) < 0.3)
+    T[:, 2] = 0.0
+    before = rng.normal(size=(7, 333))
+    expected = before + T.T @ rows[numbers].astype(np.float64)
+    for build in BUILDS:
+        S = before.copy()
+        build.add_rows(rows, numbers, T, S)
+        np.testing.assert_array_equal(S[2], before[2])
+        np.testing.assert_allclose(S, expected, atol=1e-12 if dtype == np.float64 else 1e-4)

@@ -106,8 +106,32 @@ void gather(Matrix<T> rows, Vector<std::int64_t> numbers, Vector<std::int64_t> c
     }
 }
 
+// S += T' rows[numbers], class by class: most of T is 0
 template <class T>
-void bind_gather(nb::module_& m) {
+void add_rows(Matrix<T> rows, Vector<std::int64_t> numbers, Matrix<double> steps, Changed<double, 2> S) {
+    const Size m = numbers.shape(0), c = S.shape(0), width = rows.shape(1);
+    check_shape(steps, m, c, "steps");
+    check_shape(S, c, width, "S");
+    check_range(numbers, rows.shape(0), "numbers");
+    without_gil([&](const Poll& poll) {
+        Carry<T> carry(c);
+        for (Size i = 0; i < m; ++i) {
+            carry.open_row(rows.data() + static_cast<Size>(numbers.data()[i]) * width);
+            for (Size k = 0; k < c; ++k) {
+                if (steps.data()[i * c + k] != 0.0) carry.add(k, static_cast<T>(steps.data()[i * c + k]));
+            }
+        }
+        carry.run(width, poll, [&](Size k, Size start, Size count, const T* sums) {
+            double* to = S.data() + k * width + start;
+            for (Size j = 0; j < count; ++j) to[j] += static_cast<double>(sums[j]);
+        });
+        return 0;
+    });
+}
+
+template <class T>
+void bind_rows_of(nb::module_& m) {
+    m.def("add_rows", &add_rows<T>, "rows"_a.noconvert(), "numbers"_a.noconvert(), "steps"_a.noconvert(), "S"_a.noconvert());
     m.def("gather", &gather<T>, "rows"_a.noconvert(), "numbers"_a.noconvert(), "columns"_a.noconvert(),
           "out"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
 }
@@ -115,8 +139,8 @@ void bind_gather(nb::module_& m) {
 }  // namespace
 
 void bind_kernel(nb::module_& m) {
-    bind_gather<double>(m);
-    bind_gather<float>(m);
+    bind_rows_of<double>(m);
+    bind_rows_of<float>(m);
     m.def("kernel_ascend", &ascend, "domain"_a, "K"_a.noconvert(), "S"_a.noconvert(), "a"_a.noconvert(),
           "y"_a.noconvert(), "cost"_a.noconvert(), "b"_a.noconvert(), "sums"_a.noconvert(), "inverse_rho"_a, "goal"_a,
           "max_visits"_a, "seed"_a, "parameters"_a = Parameters(), "targets"_a = nb::none(), "ridge"_a = 0.0,

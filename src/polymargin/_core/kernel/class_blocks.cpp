@@ -6,8 +6,16 @@
 namespace polymargin {
 namespace {
 
-constexpr Size cached_values = 600'000;  // 2.4 MB: of the second and third cache
-constexpr Size fewest_rows = 512;        // fewer cost more to begin and to end than to solve
+constexpr Size cached_values = 2'400'000;  // 9.6 MB, of the third cache: with many classes all rows are often one block
+constexpr Size fewest_rows = 512;          // fewer cost more to begin and to end than to solve
+
+// Sums over rows of whole vectors of floats have no rest.
+Size whole_vectors(Size n) { return (n + 7) & ~Size{7}; }
+
+// All of the next row of K is asked for: columns of its classes lie in most of its cache lines, in no order that hardware sees.
+void expect(const float* row, Size n) {
+    for (Size j = 0; j < n; j += 16) PM_PREFETCH(row + j);
+}
 
 }  // namespace
 
@@ -23,7 +31,7 @@ void ClassLists::open(Size row) {
 }
 
 ClassBlocks::ClassBlocks(const KernelData& data)
-    : data_(data), counts_(data.c), members_(data.c), score_begin_(data.c + 1), block_begin_(data.c) {}
+    : data_(data), counts_(data.c), members_(data.c), score_begin_(data.c), block_begin_(data.c), width_(data.c) {}
 
 Size ClassBlocks::take(const ClassLists& lists, const std::vector<std::uint32_t>& order, Size at) {
     std::fill(counts_.begin(), counts_.end(), Size{0});
@@ -61,34 +69,39 @@ void ClassBlocks::gather(const Poll& poll) {
     // where most rows list most classes, kernel values are fetched once for all of them
     const bool shares = squares_ > rows_.size() * rows_.size();
     if (shares) gather_rows(poll);
-    scores_.resize(entries_.size());
-    moved_.assign(entries_.size(), 0.0f);
-    blocks_.resize(squares_);
     Size block = 0, score = 0;
     for (Size k = 0; k < data_.c; ++k) {
         auto& members = members_[k];
+        width_[k] = whole_vectors(members.size());
         block_begin_[k] = block;
         score_begin_[k] = score;
-        block += members.size() * members.size();
-        score += members.size();
+        block += members.size() * width_[k];
+        score += width_[k];
         if (shares) continue;
         for (auto& member : members) member = rows_[member];  // its column of K
     }
+    moved_.assign(score, 0.0f);
+    blocks_.resize(block);
+    scores_.resize(entries_.size());
+    duals_.resize(entries_.size());
+    diagonal_.resize(rows_.size());
     for (Size r = 0; r < rows_.size(); ++r) {  // each row is read from memory once for all of its classes
-        const float* from = shares ? shared_.data() + r * rows_.size() : data_.K + rows_[r] * data_.m;
+        const Size i = rows_[r];
+        const float *K = data_.K + i * data_.m, *from = shares ? shared_.data() + r * rows_.size() : K;
+        if (!shares && r + 1 < rows_.size()) expect(data_.K + rows_[r + 1] * data_.m, data_.m);
+        diagonal_[r] = static_cast<double>(K[i]);
         for (Size e = begin_[r]; e < begin_[r + 1]; ++e) {
-            const Size k = static_cast<Size>(entries_[e].k), at = entries_[e].at, n = members_[k].size();
+            const Size k = static_cast<Size>(entries_[e].k), n = members_[k].size();
             const std::uint32_t* columns = members_[k].data();
-            float* to = blocks_.data() + block_begin_[k] + at * n;
+            float* to = blocks_.data() + block_begin_[k] + entries_[e].at * width_[k];
             for (Size j = 0; j < n; ++j) to[j] = from[columns[j]];
-            scores_[score_begin_[k] + at] = data_.S[k * data_.m + rows_[r]];
+            std::fill(to + n, to + width_[k], 0.0f);
+            scores_[e] = data_.S[k * data_.m + i];
+            duals_[e] = data_.a[i * data_.c + k];
         }
         if ((r & 31) == 0) poll();
     }
-    before_.resize(entries_.size());
-    for (Size r = 0; r < rows_.size(); ++r) {
-        for (Size e = begin_[r]; e < begin_[r + 1]; ++e) before_[e] = dual(r, e);
-    }
+    before_ = duals_;
     n_averaged_ = 0;
 }
 
@@ -103,13 +116,14 @@ void ClassBlocks::gather_rows(const Poll& poll) {
     }
 }
 
-void ClassBlocks::add(const Entry& e, double step) {
-    const Size k = static_cast<Size>(e.k), n = members_[k].size();
-    const float* from = blocks_.data() + block_begin_[k] + e.at * n;
+void ClassBlocks::add(Size e, double step) {
+    const Index label = entries_[e].k;
+    const Size k = static_cast<Size>(label), n = width_[k];
+    const float* from = blocks_.data() + block_begin_[k] + entries_[e].at * n;
     float* to = moved_.data() + score_begin_[k];
     const float scaled = static_cast<float>(step * data_.metric.scale(k));
     for (Size j = 0; j < n; ++j) to[j] += scaled * from[j];
-    shift(e.k, step);
+    shift(label, step);
 }
 
 void ClassBlocks::shift(Index k, double step) {
@@ -120,9 +134,7 @@ void ClassBlocks::shift(Index k, double step) {
 void ClassBlocks::join_average() {
     if (n_averaged_++ == 0) average_.assign(entries_.size(), 0.0);
     const double share = 1.0 / static_cast<double>(n_averaged_);
-    for (Size r = 0; r < rows_.size(); ++r) {
-        for (Size e = begin_[r] + 1; e < begin_[r + 1]; ++e) average_[e] += share * (dual(r, e) - average_[e]);
-    }
+    for (Size e = 0; e < entries_.size(); ++e) average_[e] += share * (duals_[e] - average_[e]);
 }
 
 void ClassBlocks::take_average() {
@@ -130,9 +142,9 @@ void ClassBlocks::take_average() {
     for (Size r = 0; r < rows_.size(); ++r) {
         double own = 0.0;
         for (Size e = begin_[r] + 1; e < begin_[r + 1]; ++e) {
-            const double step = average_[e] - dual(r, e);
+            const double step = average_[e] - duals_[e];
             if (step == 0.0) continue;
-            dual(r, e) = average_[e];
+            duals_[e] = average_[e];
             shift(entries_[e].k, -step);
             own += step;
         }
@@ -140,18 +152,20 @@ void ClassBlocks::take_average() {
     }
 }
 
-void ClassBlocks::list_steps(Steps& steps) const {
-    steps.resize(data_.c);
-    for (auto& list : steps) list.clear();
+void ClassBlocks::put_back(Carry<float>& steps) {
+    steps.clear();
     for (Size r = 0; r < rows_.size(); ++r) {
+        steps.open_row(data_.K + rows_[r] * data_.m);
         double own = 0.0;
         for (Size e = begin_[r] + 1; e < begin_[r + 1]; ++e) {
-            const double step = dual(r, e) - before_[e];
+            const Size k = static_cast<Size>(entries_[e].k);
+            const double step = duals_[e] - before_[e];
             if (step == 0.0) continue;
+            data_.a[rows_[r] * data_.c + k] = duals_[e];
             own += step;
-            steps[static_cast<Size>(entries_[e].k)].push_back({rows_[r], static_cast<float>(-step)});
+            steps.add(k, static_cast<float>(-step));
         }
-        if (own != 0.0) steps[static_cast<Size>(entries_[begin_[r]].k)].push_back({rows_[r], static_cast<float>(own)});
+        if (own != 0.0) steps.add(static_cast<Size>(entries_[begin_[r]].k), static_cast<float>(own));
     }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "carry.hpp"
 #include "kernel_data.hpp"
 
 namespace polymargin {
@@ -30,44 +31,41 @@ public:
         Index k;
         std::uint32_t at;  // among the members of class k
     };
-    struct Step {
-        std::uint32_t row;
-        float value;
-    };
-    using Steps = std::vector<std::vector<Step>>;  // by class
 
     explicit ClassBlocks(const KernelData& data);
 
     // Takes lists in the given order from position `at` on until their blocks are as large as a cache; returns the next position.
     Size take(const ClassLists& lists, const std::vector<std::uint32_t>& order, Size at);
 
-    // Copies scores, duals and kernel values of what was taken.
+    // Copies scores, duals and kernel values of what was taken: a visit finds all of a row side by side.
     void gather(const Poll& poll);
 
     Size size() const { return rows_.size(); }
     Size row(Size r) const { return rows_[r]; }
-    Size count(Size r) const { return begin_[r + 1] - begin_[r]; }
-    const Entry* entries(Size r) const { return entries_.data() + begin_[r]; }
-
-    double score(const Entry& e) const {
-        const Size at = score_begin_[static_cast<Size>(e.k)] + e.at;
-        return scores_[at] + static_cast<double>(moved_[at]);
+    double diagonal(Size r) const { return diagonal_[r]; }  // of K
+    Size begin(Size r) const { return begin_[r]; }           // the first of its entries, that of its own class
+    Size end(Size r) const { return begin_[r + 1]; }
+    const Entry& entry(Size e) const { return entries_[e]; }
+    double dual(Size e) const { return duals_[e]; }
+    double score(Size e) const {
+        const Entry& at = entries_[e];
+        return scores_[e] + static_cast<double>(moved_[score_begin_[static_cast<Size>(at.k)] + at.at]);
     }
 
+    void set_dual(Size e, double value) { duals_[e] = value; }
+
     // Adds a signed dual of the entry's row to scores, sums and offsets.
-    void add(const Entry& e, double step);
+    void add(Size e, double step);
 
     // The duals as they are now join an average, which take_average makes the duals, and sums and offsets with them. Scores of the
     // blocks are those of the last duals then.
     void join_average();
     void take_average();
 
-    // Signed steps since the duals were gathered.
-    void list_steps(Steps& steps) const;
+    // Puts the duals where they came from, and lists their signed steps.
+    void put_back(Carry<float>& steps);
 
 private:
-    double& dual(Size r, Size e) { return data_.a[rows_[r] * data_.c + static_cast<Size>(entries_[e].k)]; }
-    double dual(Size r, Size e) const { return data_.a[rows_[r] * data_.c + static_cast<Size>(entries_[e].k)]; }
     void shift(Index k, double step);  // sums and offsets
     void gather_rows(const Poll& poll);
 
@@ -76,9 +74,10 @@ private:
     std::vector<Size> begin_, counts_;
     std::vector<Entry> entries_;
     std::vector<std::vector<std::uint32_t>> members_;  // by class: numbers among rows_, then of columns of K
-    std::vector<Size> score_begin_, block_begin_;
+    std::vector<Size> score_begin_, block_begin_, width_;  // by class
     Size squares_ = 0, n_averaged_ = 0;
-    std::vector<double> scores_, before_, average_;
+    std::vector<double> diagonal_;                           // by row
+    std::vector<double> scores_, duals_, before_, average_;  // by entry
     std::vector<float> moved_;  // how far scores are from scores_: in single precision, as K is, which shrinks with the steps
     std::vector<float> blocks_, shared_;
 };

@@ -37,14 +37,13 @@ public:
 
     // Those that row r of the blocks lists; a class goes by its number in the list.
     RowView look(const KernelData& data, const ClassBlocks& blocks, Size r) {
-        const Size i = blocks.row(r);
-        const ClassBlocks::Entry* entries = blocks.entries(r);
+        const Size i = blocks.row(r), own = blocks.begin(r);
         RowView row = empty(data, i);
-        for (Size e = 1; e < blocks.count(r); ++e) {
-            const Size k = static_cast<Size>(entries[e].k);
-            put(row, static_cast<Index>(e), data.a[i * data.c + k], data.wanted(i, k, blocks.score(entries[e])));
+        for (Size e = own + 1; e < blocks.end(r); ++e) {
+            const Size k = static_cast<Size>(blocks.entry(e).k);
+            put(row, static_cast<Index>(e - own), blocks.dual(e), data.wanted(i, k, blocks.score(e)));
         }
-        row.g_target = data.wanted(i, static_cast<Size>(row.y), blocks.score(entries[0])) - 1.0;
+        row.g_target = data.wanted(i, static_cast<Size>(row.y), blocks.score(own)) - 1.0;
         return row;
     }
 
@@ -124,9 +123,8 @@ public:
             const Assessment seen = domain_.assess(row, infinity);
             gap += seen.gap;
             if (!(seen.violation > 0.0 && seen.gap > quiet)) continue;
-            const Size i = blocks.row(r);
             solve(data, blocks, r, row);
-            move(data, blocks, r, row);
+            move(blocks, r, row);
             if ((++moved & 63) == 0) poll();
         }
         return gap;
@@ -136,30 +134,28 @@ private:
     static constexpr double relaxation_ = 1.4;
 
     void solve(const KernelData& data, const ClassBlocks& blocks, Size r, RowView& row) {
-        const Size i = blocks.row(r);
-        const double q = static_cast<double>(data.K[i * data.m + i]) / relaxation_, offset = data.inverse_rho / relaxation_;
+        const double q = blocks.diagonal(r) / relaxation_, offset = data.inverse_rho / relaxation_;
         if (!data.metric.scales) return domain_.solve(row, Identity{q + offset});
-        const ClassBlocks::Entry* entries = blocks.entries(r);
-        for (Size e = 0; e < blocks.count(r); ++e) scales_[e] = data.metric.scales[entries[e].k];
+        const Size first = blocks.begin(r);
+        for (Size e = first; e < blocks.end(r); ++e) scales_[e - first] = data.metric.scales[blocks.entry(e).k];
         const Index own = row.y;
         row.y = 0;  // its number in the list
         solve_in(ClassScales{scales_.data(), q + offset, offset}, domain_, row);
         row.y = own;
     }
 
-    static void move(const KernelData& data, ClassBlocks& blocks, Size r, const RowView& row) {
-        const ClassBlocks::Entry* entries = blocks.entries(r);
-        double* a = data.a + blocks.row(r) * data.c;
+    static void move(ClassBlocks& blocks, Size r, const RowView& row) {
+        const Size first = blocks.begin(r);
         double own = 0.0;
         for (Size k = 0; k < row.count; ++k) {
             const double step = row.next[k] - row.a[k];
             if (step == 0.0) continue;
-            const ClassBlocks::Entry& e = entries[row.classes[k]];
-            a[e.k] = row.next[k];
+            const Size e = first + static_cast<Size>(row.classes[k]);
+            blocks.set_dual(e, row.next[k]);
             blocks.add(e, -step);
             own += step;
         }
-        if (row.target_active && own != 0.0) blocks.add(entries[0], own);
+        if (row.target_active && own != 0.0) blocks.add(first, own);
     }
 
     const Domain domain_;

@@ -37,7 +37,7 @@ struct KernelProgress {
 class KernelLoop {
 public:
     KernelLoop(KernelRows& rows, const KernelData& data, std::uint64_t seed)
-        : rows_(rows), data_(data), random_(seed), blocks_(data), sums_(data.c * tile_) {}
+        : rows_(rows), data_(data), random_(seed), blocks_(data), carry_(data.c) {}
 
     // Rounds until the gap of the working set and its imbalance are at most `goal`, until `max_visits` rows have been visited
     // (a block's sweeps are one visit of its rows: carrying their steps to all rows is what costs), or until the caller
@@ -69,7 +69,6 @@ private:
     static constexpr double enough_ = 0.1;             // of a block's gap, or of the goal, ends its sweeps
     static constexpr double skip_below_ = 0.1;         // of the average gap of a row: rows that are left behind come back
     static constexpr double rest_below_ = 0.3;         // the same within a block
-    static constexpr Size tile_ = 512;                 // columns of K that a block's rows are read for at a time
 
     void shuffled(Size count, std::vector<std::uint32_t>& order) {
         order.resize(count);
@@ -90,35 +89,20 @@ private:
             quiet = rest_below_ * gap / static_cast<double>(blocks_.size());
         }
         blocks_.take_average();
-        blocks_.list_steps(steps_);
         carry(poll);
     }
 
-    // S += mixing' steps' K, tile by tile; sums over the few hundred rows of a block in single precision, as K is.
+    // S += mixing' steps' K; sums over the rows of a block in single precision, as K is.
     void carry(const Poll& poll) {
-        for (Size start = 0; start < data_.m; start += tile_) {
-            const Size width = std::min(tile_, data_.m - start);
-            poll();
-            for (Size k = 0; k < data_.c; ++k) {
-                const std::vector<ClassBlocks::Step>& steps = steps_[k];
-                if (steps.empty()) continue;
-                float* const sums = sums_.data() + k * tile_;
-                std::fill_n(sums, width, 0.0f);
-                Size e = 0;
-                for (; e + 4 <= steps.size(); e += 4) add_four(&steps[e], start, width, sums);
-                for (; e < steps.size(); ++e) {
-                    const float *from = data_.K + steps[e].row * data_.m + start, value = steps[e].value;
-                    for (Size j = 0; j < width; ++j) sums[j] += value * from[j];
-                }
-                add(sums, 1.0, (data_.Z ? data_.Z : data_.S) + k * data_.m + start, width);
-                if (data_.Z) mix(k, start, width);
-            }
-        }
+        blocks_.put_back(carry_);
+        carry_.run(data_.m, poll, [&](Size k, Size start, Size width, const float* sums) {
+            add(sums, 1.0, (data_.Z ? data_.Z : data_.S) + k * data_.m + start, width);
+            if (data_.Z) mix(k, start, width, sums);
+        });
     }
 
     // What class k has moved, in the scores of all classes.
-    void mix(Size k, Size start, Size width) {
-        const float* sums = sums_.data() + k * tile_;
+    void mix(Size k, Size start, Size width, const float* sums) {
         double* const S = data_.S + start;
         if (!data_.metric.mixing) return add(sums, data_.metric.scale(k), S + k * data_.m, width);
         for (Size l = 0; l < data_.c; ++l) add(sums, data_.metric.mixing[k * data_.c + l], S + l * data_.m, width);
@@ -126,14 +110,6 @@ private:
 
     static void add(const float* sums, double times, double* to, Size width) {
         for (Size j = 0; j < width; ++j) to[j] += times * static_cast<double>(sums[j]);
-    }
-
-    void add_four(const ClassBlocks::Step* s, Size start, Size width, float* sums) const {
-        const float* const K = data_.K + start;
-        const float *k0 = K + s[0].row * data_.m, *k1 = K + s[1].row * data_.m;
-        const float *k2 = K + s[2].row * data_.m, *k3 = K + s[3].row * data_.m;
-        const float v0 = s[0].value, v1 = s[1].value, v2 = s[2].value, v3 = s[3].value;
-        for (Size j = 0; j < width; ++j) sums[j] += (v0 * k0[j] + v1 * k1[j]) + (v2 * k2[j] + v3 * k3[j]);
     }
 
     // What a repair of the balance costs, about: scores differ by about one.
@@ -155,9 +131,8 @@ private:
     Random random_;
     ClassLists lists_;
     ClassBlocks blocks_;
-    ClassBlocks::Steps steps_;
+    Carry<float> carry_;
     std::vector<std::uint32_t> visits_, order_;
-    std::vector<float> sums_;  // (c, tile_)
 };
 
 }  // namespace polymargin

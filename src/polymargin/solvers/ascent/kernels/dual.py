@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from polymargin.features.kernel_map import KernelMap
 
 _FIRST = 512  # rows of the first working set
-_GROWTH = 0.5  # rows that join a working set, relative to those that stay, and at least
+_GROWTH = 0.35  # rows that join a working set, relative to those that stay, and at least
 _JOIN = 256
 _PART = 0.1  # of a working set's gap that is left before the others are looked at
 _PATIENCE = 15  # rounds without progress until rounding is to blame
@@ -113,8 +113,8 @@ class _State:
         self.y, self.cost, self.n, self.c = problem.y, problem.cost, n, c
         self.metric, self.offset_value = metric_of(problem.penalty, c, start), problem.penalty.offset_value
         self.ridge = float(problem.penalty.offset_gradient(np.ones(1))[0])  # what offsets cost
-        self.gram = GramRows(problem.X, mapping, reserved=8.0 * (4 if self.metric.is_fixed else 6) * n * c)
-        self.largest = min(cost_model.KERNEL_WORKING_SET, self.gram.capacity)
+        reserved = 8.0 * (4 if self.metric.is_fixed else 6) * n * c
+        self.gram = GramRows(problem.X, mapping, reserved, most=cost_model.KERNEL_WORKING_SET)
         self.rng = np.random.default_rng(seed)
         self.intercept, self.proximal_weight = problem.fit_intercept, 0.0
         self.a, self.S = np.zeros((n, c)), np.zeros((c, n))
@@ -172,17 +172,17 @@ class _State:
         support = self._support()
         if len(support):
             return self.next_rows(support, 0.0)
-        return np.sort(self.rng.permutation(self.n)[: min(_FIRST, self.largest)])
+        return np.sort(self.rng.permutation(self.n)[: min(_FIRST, self.gram.largest)])
 
     def next_rows(self, rows: Rows, tol: float) -> Rows:
         """Keeps what may move; if that is too much, its worse half. Then the worst of the others join."""
         kept = rows[self.a[rows].any(axis=1) | (self.gaps[rows] > 0.0)]
-        if len(kept) > self.largest - _JOIN:
-            kept = _worst(kept, self.gaps, self.largest // 2)
+        if len(kept) > self.gram.largest - _JOIN:
+            kept = _worst(kept, self.gaps, self.gram.largest // 2)
         outside = self.gaps > 1e-3 * tol * self.primal / self.n
         outside[kept] = False
         others = np.flatnonzero(outside)
-        joining = min(max(_JOIN, int(_GROWTH * len(kept))), self.largest - len(kept))
+        joining = min(max(_JOIN, int(_GROWTH * len(kept))), self.gram.largest - len(kept))
         return np.sort(np.concatenate([kept, _worst(others, self.gaps, joining)]))
 
     def ascend(self, rows: Rows, tol: float, max_visits: int) -> None:

@@ -23,6 +23,7 @@ _CHUNK_ENTRIES = 1 << 22  # and kernel values: a signal must not wait for long
 _CHUNK_WORK = {"laplacian": 1 << 25}  # entries times features; distances that are no matrix product are slow
 _TILE = 4096  # columns of a product whose kernel values are not kept
 _SHARE = 0.5  # of the free memory for the cache
+_FEW = 0.5  # of the entries of a factor: up to so many one by one are faster than a product of matrices
 _FEWEST = 512  # rows the cache must have room for
 
 
@@ -39,15 +40,18 @@ class GramRows:
         The kernel, with `gamma_` set.
     reserved : float
         Bytes that the caller is going to need beside the cache.
+    most : int, optional
+        Rows of the largest block that is going to be asked for, if the cache has room for so many.
     """
 
-    def __init__(self, X: Any, mapping: KernelMap, reserved: float = 0.0):
+    def __init__(self, X: Any, mapping: KernelMap, reserved: float = 0.0, most: int | None = None):
         fast = mapping.kernel == "rbf" and not sparse.issparse(X)
         self.n, self.dtype = int(X.shape[0]), np.dtype(np.float32) if fast else X.dtype
         self._X, self._mapping = X, mapping
         self.capacity = self._affordable(reserved + (12.0 * self.n * (X.shape[1] + 2) if fast else 0.0))
         self._cache = np.empty((self.capacity, self.n), dtype=self.dtype)  # the system gives pages as they are written
-        self._block = np.empty(0, dtype=np.float32)
+        self.largest = self.capacity if most is None else min(most, self.capacity)
+        self._block: NDArray[np.float32] | None = None
         self._slot = np.full(self.n, -1, dtype=np.int64)
         self._row = np.full(self.capacity, -1, dtype=np.int64)
         self._used_at = np.zeros(self.capacity, dtype=np.int64)
@@ -73,9 +77,8 @@ class GramRows:
     def block(self, rows: Rows) -> NDArray[np.float32]:
         """K[rows][:, rows] in single precision, until the next call."""
         self._fetch(rows)
-        if self._block.size < len(rows) ** 2:
-            self._block = np.empty(0, dtype=np.float32)
-            self._block = np.empty(len(rows) ** 2, dtype=np.float32)
+        if self._block is None:  # for all sizes: pages that were written once are not cleared again
+            self._block = np.empty(self.largest**2, dtype=np.float32)
         block = self._block[: len(rows) ** 2].reshape(len(rows), len(rows))
         step = max(1, _CHUNK_ENTRIES // max(1, len(rows)))
         for start in range(0, len(rows), step):
@@ -86,21 +89,33 @@ class GramRows:
     def add_product(self, rows: Rows, T: Array, S: Array) -> None:
         """``S += T' K[rows]`` for T (m, c) and S (c, n), summed in double precision over chunks of rows."""
         moved = T.any(axis=1)
-        rows, T = rows[moved], T[moved].astype(self.dtype)
+        rows, T = rows[moved], T[moved]
         order = np.argsort(self._slot[rows])  # cached rows lie side by side where they came together
+        few = np.count_nonzero(T) < _FEW * T.size
         for start in range(0, len(rows), _CHUNK):
             some = order[start : start + _CHUNK]
-            S += T[some].T @ self._rows(rows[some])
+            if few:
+                self._fetch(rows[some])
+                native.add_rows(self._cache, self._slot[rows[some]], T[some], S)
+            else:
+                S += T[some].T.astype(self.dtype) @ self._rows(rows[some])
 
     def add_exact_product(self, rows: Rows, T: Array, S: Array) -> None:
         """The same with kernel values in double precision, also of float32 rows: for proofs."""
         if self.dtype == np.float64:  # as kept
             return self.add_product(rows, T, S)
+        few = np.count_nonzero(T) < _FEW * T.size
         for start in range(0, len(rows), _CHUNK):
             some = slice(start, start + _CHUNK)
             for first in range(0, self.n, _TILE):
                 tile = slice(first, first + _TILE)
-                S[:, tile] += T[some].T @ self._exact_block(rows[some], tile)
+                K = np.ascontiguousarray(self._exact_block(rows[some], tile), dtype=np.float64)
+                if few:
+                    part = np.zeros((len(S), K.shape[1]))
+                    native.add_rows(K, np.arange(len(K)), T[some], part)
+                    S[:, tile] += part
+                else:
+                    S[:, tile] += T[some].T @ K
 
     def exact_sums(self, rows: Rows, T: Array) -> Array:
         """``K[rows][:, rows] T`` for T (m, c), in double precision."""
