@@ -1,6 +1,7 @@
 // The metric of 1/2 |W|^2: a row's share of the dual has the curvature q = |x_i|^2 for every class.
 #pragma once
 
+#include "domains/common/lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -15,9 +16,7 @@ struct Identity {
 
     // of a step `steps` on `classes`, the own class last, in the metric
     double square(const Index* /*classes*/, const double* steps, Size count) const {
-        double sum = 0.0;
-        for (Size k = 0; k < count; ++k) sum += steps[k] * steps[k];
-        return q * sum;
+        return q * sum_of_squares(steps, count);
     }
 };
 

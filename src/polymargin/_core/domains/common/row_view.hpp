@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -49,11 +50,7 @@ struct RowDuals {
     double cost;
 
     bool is_own(Size k) const { return classes[k] == y; }
-    double sum() const {
-        double total = 0.0;
-        for (Size k = 0; k < count; ++k) total += a[k];
-        return total;
-    }
+    double sum() const { return sum_of(a, count); }
     double largest() const {
         double highest = 0.0;
         for (Size k = 0; k < count; ++k) highest = std::max(highest, a[k]);
@@ -80,11 +77,7 @@ struct RowList {
         a[to] = a[from];
         g[to] = g[from];
     }
-    double sum() const {
-        double total = 0.0;
-        for (Size k = 0; k < count; ++k) total += a[k];
-        return total;
-    }
+    double sum() const { return sum_of(a, count); }
     // the highest of some values, four at a time; minus infinity if there are none
     static double highest_of(const double* values, Size count) {
         double best[4] = {-infinity, -infinity, -infinity, -infinity};
@@ -118,7 +111,21 @@ struct RowView : RowList {
         parked_classes[n_parked] = k;
         parked_duals[n_parked++] = dual;
     }
+    // Entries whose value in `scratch` is above this leave the list; those with a dual are parked.
+    void drop_above(double level) {
+        Size kept = 0;
+        for (Size k = 0; k < count; ++k) {  // without a branch
+            const bool drops = scratch[k] > level;
+            parked_classes[n_parked] = classes[k];
+            parked_duals[n_parked] = a[k];
+            n_parked += drops & (a[k] > 0.0);
+            keep(kept, k);
+            kept += !drops;
+        }
+        count = kept;
+    }
     double parked_sum() const { return static_cast<double>(n_parked) * cost; }
+    Size position_of_own() const { return static_cast<Size>(std::find(classes, classes + count, y) - classes); }  // count if it is not listed
     RowDuals at(const double* duals) const { return {classes, duals, count, y, cost}; }
 };
 
