@@ -13,6 +13,7 @@ namespace polymargin {
 class AbsoluteBox : public AbsoluteMargins {
 public:
     static constexpr bool has_faces = true;
+    static constexpr bool separate = true;
 
     AbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 

@@ -385,7 +385,7 @@ private:
         place.gain = 0.0;
         if (!(place.seen.violation > 0.0)) return;
         const Metric metric = metric_of(i);
-        place.desk.narrow(row, place.domain.fewest());
+        place.desk.narrow(row, place.domain.fewest(), Domain::separate);
         solve_in(metric, place.domain, row);
         list_steps(place, metric);
     }

@@ -24,6 +24,7 @@
 //   solve     the row's duals, solved for exactly in a metric: in the identity, and in others that it knows (solve_in.hpp)
 //   room      the largest t <= 1 for which t * a stays in the domain
 //   squares   what a squared loss adds to the dual's quadratic: `square` / (4 u). Slopes g are without it
+//   separate  each dual has bounds of its own: they meet in the metric at most
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
 //   own_level optional, where the gap is that of the highest class: a class without a dual matters if it is not below all that have
 //             one, nor below this level of the own class, given the sum of the duals. `of_highest` says that it is there

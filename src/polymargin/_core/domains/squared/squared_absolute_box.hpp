@@ -13,6 +13,7 @@ namespace polymargin {
 class SquaredAbsoluteBox : public AbsoluteMargins, public UnboundedDuals {
 public:
     static constexpr Squares squares = Squares::of_each;
+    static constexpr bool separate = true;
 
     SquaredAbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 
