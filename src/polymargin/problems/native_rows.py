@@ -46,7 +46,8 @@ def can_have_native_loss(problem: Problem, W: Any) -> bool:
     if problem.loss.row_problem is None or problem.loss.domain is None or W.dtype != np.float64:
         return False
     if sparse.issparse(X):
-        return X.shape[1] <= np.iinfo(np.int32).max and (W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous))
+        in_rows = W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
+        return X.shape[1] <= np.iinfo(np.int32).max and in_rows
     return not sparse.issparse(W) and bool(X.flags.c_contiguous) and bool(W.flags.c_contiguous)
 
 

@@ -190,7 +190,8 @@ class RowsProof(Proof):
             at_sum_zero = self.problem.loss.sums_to_zero
             stretched = partial(stretching_factors, sums_to_zero=at_sum_zero)
             reduced_by = partial(reducing_factors, sums_to_zero=at_sum_zero)
-        first, second = (reduced_by, stretched) if self._reduces else (stretched, reduced_by)  # as what proved more at the last look
+        # what proved more at the last look comes first
+        first, second = (reduced_by, stretched) if self._reduces else (stretched, reduced_by)
         bound = self._repair(first(flows))
         repaired, inside = self._repaired, self._inside
         assert repaired is not None
