@@ -41,8 +41,8 @@ def rows_together(X: Any, y: NDArray[np.int32], to_rivals: bool = True, is_centr
     """How many rows a loop visits at the same time: a property of the rows and their classes, whatever the threads.
 
     Rows move apart from each other if they are nearly orthogonal, or of different classes, where margins are those
-    `to_rivals`; absolute ones move the vectors of all classes. It costs one thread up to a tenth, since class vectors are read and, some
-    rows later, fetched once more to be moved; sparse rows up to a fifth, more than two threads gain.
+    `to_rivals`; absolute ones move the vectors of all classes. It costs one thread up to a tenth, since class vectors are
+    read and, some rows later, fetched once more to be moved; sparse rows up to a fifth, more than two threads gain.
     """
     if sparse.issparse(X) or len(y) < _FEWEST_ROWS_TOGETHER or X.shape[1] * (int(y.max()) + 1) < _SHORTEST_TOGETHER:
         return 1

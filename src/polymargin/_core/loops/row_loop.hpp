@@ -518,24 +518,18 @@ private:
     void list_steps(Place& place, const Metric& metric) const {
         RowView& row = place.row;
         Size m = 0;
-        double gain = 0.0;
+        double target_step = 0.0, gain = 0.0;
         if (Domain::squares != Squares::none) {
             gain = (place.domain.square(row.at(row.a)) - place.domain.square(row.at(row.next))) / (4.0 * row.cost);
         }
-        Sum steps, gains;
-        in_lanes(row.count, [&](Size k, auto lane) {
-            const auto step = polymargin::read(row.next + k, lane) - polymargin::read(row.a + k, lane);
-            steps += step;
-            gains += step * polymargin::read(row.g + k, lane);
-        });
-        gain += gains.value();
-        const double target_step = steps.value();
         for (Size k = 0; k < row.count; ++k) {  // without a branch: which duals move is as good as random
             const double step = row.next[k] - row.a[k];
             row.a[k] = row.next[k];
             place.moved[m] = row.classes[k];
             place.steps[m] = Domain::absolute && row.classes[k] == row.y ? step : -step;
             m += step != 0.0;
+            target_step += step;
+            gain += step * row.g[k];
         }
         if (!Domain::absolute && row.target_active && target_step != 0.0) {
             place.moved[m] = row.y;

@@ -1,7 +1,6 @@
 // The metric of 1/2 |W|^2: a row's share of the dual has the curvature q = |x_i|^2 for every class.
 #pragma once
 
-#include "domains/common/lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -16,7 +15,9 @@ struct Identity {
 
     // of a step `steps` on `classes`, the own class last, in the metric
     double square(const Index* /*classes*/, const double* steps, Size count) const {
-        return q * sum_of_squares(steps, count);
+        double sum = 0.0;
+        for (Size k = 0; k < count; ++k) sum += steps[k] * steps[k];
+        return q * sum;
     }
 };
 
