@@ -32,13 +32,13 @@ inline Pack larger(const Pack& a, const Pack& b) { return a > b ? a : b; }
 inline Pack smaller(const Pack& a, const Pack& b) { return a < b ? a : b; }
 inline Pack where_above(const Pack& a, const Pack& b, const Pack& value, const Pack& other) { return a > b ? value : other; }
 #else
-inline Pack larger(const Pack& a, const Pack& b) { return where_above(a, b, a, b); }
-inline Pack smaller(const Pack& a, const Pack& b) { return where_above(b, a, a, b); }
 inline Pack where_above(const Pack& a, const Pack& b, const Pack& value, const Pack& other) {
     Pack out;
     for (int k = 0; k < 4; ++k) out.v[k] = a.v[k] > b.v[k] ? value.v[k] : other.v[k];
     return out;
 }
+inline Pack larger(const Pack& a, const Pack& b) { return where_above(a, b, a, b); }
+inline Pack smaller(const Pack& a, const Pack& b) { return where_above(b, a, a, b); }
 inline Pack operator-(const Pack& a, const Pack& b) { return a + spread(-1.0) * b; }
 #endif
 
