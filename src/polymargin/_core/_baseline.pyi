@@ -97,6 +97,7 @@ def machine_loss(
     b: _Floats,
     parameters: Sequence[float] = ...,
     n_threads: int = ...,
+    targets: _Floats | None = ...,
 ) -> float: ...
 @overload
 def machine_loss(
@@ -110,6 +111,7 @@ def machine_loss(
     b: _Floats,
     parameters: Sequence[float] = ...,
     n_threads: int = ...,
+    targets: _Floats | None = ...,
 ) -> float: ...
 def solve_row(
     domain: str,

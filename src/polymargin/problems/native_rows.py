@@ -34,16 +34,21 @@ def has_native_loss(problem: Problem, W: Any) -> bool:
     With thousands of classes, blocks of scores and products of sparse matrices take longer than the fit; of dense rows a
     tenth of it. Where they do not, the sums are those that anybody makes of the arrays.
     """
-    loss, X = problem.loss, problem.X
+    X = problem.X
     if sparse.issparse(X):
-        is_long = problem.n_classes >= _MANY_CLASSES and X.shape[1] <= np.iinfo(np.int32).max
-    else:
-        is_long = X.size * problem.n_classes >= _MANY_PRODUCTS and not sparse.issparse(W) and bool(X.flags.c_contiguous)
-    if not is_long or W.dtype != np.float64:
+        return problem.n_classes >= _MANY_CLASSES and can_have_native_loss(problem, W)
+    return X.size * problem.n_classes >= _MANY_PRODUCTS and can_have_native_loss(problem, W)
+
+
+def can_have_native_loss(problem: Problem, W: Any) -> bool:
+    """Whether the core can."""
+    X = problem.X
+    if problem.loss.row_problem is None or problem.loss.domain is None or W.dtype != np.float64:
         return False
-    if loss.row_problem is None or loss.domain is None or not loss.domain.margins.relative or not loss.unit_targets:
-        return False
-    return W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
+    if sparse.issparse(X):
+        in_rows = W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
+        return X.shape[1] <= np.iinfo(np.int32).max and in_rows
+    return not sparse.issparse(W) and bool(X.flags.c_contiguous) and bool(W.flags.c_contiguous)
 
 
 def native_loss(problem: Problem, W: Any, b: Array) -> float:
@@ -51,10 +56,11 @@ def native_loss(problem: Problem, W: Any, b: Array) -> float:
     name, loss = problem.loss.row_problem, problem.loss
     assert name is not None
     given, n_threads = (name, native_rows(problem.X), problem.y, problem.cost), problem.n_threads
+    targets = None if loss.unit_targets else np.ascontiguousarray(loss.targets(problem.n_classes))
     b = np.ascontiguousarray(b, dtype=np.float64)
     if sparse.issparse(W):
-        return native.machine_loss(*given, *_stored(W), b, loss.row_parameters, n_threads)
-    return native.machine_loss(*given, W, b, loss.row_parameters, n_threads)
+        return native.machine_loss(*given, *_stored(W), b, loss.row_parameters, n_threads, targets)
+    return native.machine_loss(*given, W, b, loss.row_parameters, n_threads, targets)
 
 
 def _stored(A: Any) -> tuple[Any, NDArray[np.int32], NDArray[np.int64]]:

@@ -30,31 +30,34 @@ def flops_of_epoch(problem: Problem) -> float:
 
 _MOST_TOGETHER = 16  # rows that are visited at the same time
 _FEWEST_TOGETHER = 8  # or none: threads would meet too often
+_FEWEST_OF_LONG = 4  # of visits that move most classes
 _SHORTEST_TOGETHER = 10_000  # operations of a row's scores: shorter visits are not worth a meeting
 _FEWEST_ROWS_TOGETHER = 2000
 _OVERLAP = 0.4  # that rows visited together may have: they move at the same time, and none sees the others' moves
 _SAMPLE = 256  # rows by which it is measured
 
 
-def rows_together(X: Any, y: NDArray[np.int32]) -> int:
+def rows_together(X: Any, y: NDArray[np.int32], to_rivals: bool = True, is_centred: bool = False) -> int:
     """How many rows a loop visits at the same time: a property of the rows and their classes, whatever the threads.
 
-    Rows move apart from each other if they are nearly orthogonal, or of different classes. It costs one thread up to a
-    tenth, since class vectors are read and, some rows later, fetched once more to be moved; sparse rows a tenth to a
-    fifth, for a gain of two threads that is not much more.
+    Rows move apart from each other if they are nearly orthogonal, or of different classes, where margins are those
+    `to_rivals`; absolute ones move the vectors of all classes. It costs one thread up to a tenth, since class vectors are
+    read and, some rows later, fetched once more to be moved; sparse rows a tenth to a fifth, for a gain of two threads
+    that is not much more.
     """
     if sparse.issparse(X) or len(y) < _FEWEST_ROWS_TOGETHER or X.shape[1] * (int(y.max()) + 1) < _SHORTEST_TOGETHER:
         return 1
     sample = np.linspace(0, len(y) - 1, _SAMPLE).astype(np.intp)
-    rows = X[sample]
+    rows = X[sample] - X[sample].mean(axis=0) if is_centred and not to_rivals else X[sample]
     inner = np.asarray(rows @ rows.T, dtype=np.float64)
     lengths = np.sqrt(np.maximum(inner.diagonal(), np.finfo(np.float64).tiny))
     cosines = np.maximum(inner / lengths[:, None] / lengths, 0.0)
     np.fill_diagonal(cosines, 0.0)
-    overlap = float(cosines[y[sample][:, None] == y[sample]].sum()) / (_SAMPLE * (_SAMPLE - 1))
+    meet = y[sample][:, None] == y[sample] if to_rivals else np.ones((_SAMPLE, _SAMPLE), dtype=bool)
+    overlap = float(cosines[meet].sum()) / (_SAMPLE * (_SAMPLE - 1))
     most = min(_MOST_TOGETHER, 1.0 + _OVERLAP / max(overlap, 1e-3))
     together = 2 ** int(np.log2(most))
-    return together if together >= _FEWEST_TOGETHER else 1
+    return together if together >= (_FEWEST_TOGETHER if to_rivals else _FEWEST_OF_LONG) else 1
 
 
 _SMALL_AVERAGE = 4_000_000  # numbers of a second machine that need not be thought of: 32 MB

@@ -69,6 +69,18 @@ def test_the_loss_of_a_machine_is_that_of_its_scores(build, loss, storage):
     assert build.machine_loss(*given, *lists(W), b, loss.row_parameters) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("loss", [loss for _, loss in all_losses() if loss.row_problem is not None], ids=called)
+def test_the_loss_of_any_margins_and_targets_is_that_of_its_scores(build, loss):
+    X, y, cost = problem_data(3, n=70, d=12, c=9)
+    W, b = machine(12, 9)
+    if loss.takes_costs:
+        loss = loss.with_costs(np.random.default_rng(0).uniform(0.5, 2.0, (9, 9)) * (1.0 - np.eye(9)))
+    given = loss.row_problem, stored(build, X, "dense64"), y, cost, W, b, loss.row_parameters, 1
+    found = build.machine_loss(*given, np.ascontiguousarray(loss.targets(9)))
+    assert found == pytest.approx(cost @ loss.value(X @ W + b, y), rel=1e-12)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 @each_loss
 def test_threads_change_no_bit_of_the_loss_of_a_machine(loss, storage):
@@ -114,7 +126,7 @@ def test_machines_that_do_not_fit_are_refused():
         native.machine_loss(*given, values, classes, starts[:-1], b)
     with pytest.raises(ValueError, match="entry out of range"):
         native.machine_loss(*given, np.ascontiguousarray(W[:, :3]), b[:3])  # of fewer classes than y has
-    with pytest.raises(ValueError, match="not absolute ones"):
-        native.machine_loss("absolute_box", *given[1:], W, b, (1.0, 1.0))
+    with pytest.raises(ValueError, match="targets has another shape"):
+        native.machine_loss(*given, W, b, (), 1, np.ones((3, 3)))
     for rows in (X, sparse.csr_array(X)):  # dense rows, or few classes
         assert not has_native_loss(Problem(rows, y, cost, 4, CrammerSingerHinge(), SquaredNorm(), False), W)

@@ -181,3 +181,13 @@ def test_short_or_similar_or_few_rows_are_visited_one_by_one():
     assert cost_model.rows_together(rng.normal(size=(4000, 400)) + 10.0, y // 20) == 1
     assert cost_model.rows_together(rng.normal(size=(400, 400)), y[:400]) == 1
     assert cost_model.rows_together(sparse.csr_array(rng.normal(size=(4000, 400))), y) == 1
+
+
+def test_rows_of_absolute_margins_have_all_to_do_with_each_other():
+    """They move the vectors of all classes. Where the columns are centred their mean has no part in it."""
+    rng = np.random.default_rng(6)
+    y, X = rng.integers(0, 40, size=4000).astype(np.int32), rng.normal(size=(4000, 400))
+    found = [cost_model.rows_together(X + shift, y, False, c) for shift in (0.0, 10.0) for c in (False, True)]
+    assert found[0] > 1 and found[2] == 1
+    assert found[1] == found[3] == found[0]
+    assert cost_model.rows_together(X + 10.0, y) > 1

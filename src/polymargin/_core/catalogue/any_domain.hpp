@@ -19,8 +19,9 @@ public:
     // For the kernel dual of c classes, whose metric is the identity (kernel_loop.hpp).
     virtual std::unique_ptr<KernelRows> kernel_rows(Size c) const = 0;
 
-    // The loss of a row of class y at these scores, per unit of its cost; of margins to rivals that should reach 1.
-    virtual double loss(const double* scores, Size n_classes, Size y) const = 0;
+    // The loss of a row of class y at these scores, which are overwritten, per unit of its cost; `targets` are what its margins should
+    // reach, null: 1.
+    virtual double loss(double* scores, Size n_classes, Size y, const double* targets) const = 0;
 
     // The largest t <= 1 for which t * a stays in the domain.
     virtual double room(const RowDuals& duals) const = 0;

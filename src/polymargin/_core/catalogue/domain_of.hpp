@@ -37,12 +37,16 @@ public:
         }
     }
 
-    double loss(const double* scores, Size n_classes, Size y) const override {
-        if constexpr (Domain::absolute) {
-            throw std::invalid_argument("the loss of scores needs margins to rivals, not absolute ones");
-        } else {
-            return domain_.loss(scores, n_classes, y);
+    double loss(double* scores, Size n_classes, Size y, const double* targets) const override {
+        for (Size k = 0; k < n_classes; ++k) {
+            const double target = targets ? targets[k] : 1.0;
+            if (Domain::absolute) {
+                scores[k] = k == y ? target - scores[k] : target + scores[k];
+            } else if (k != y) {
+                scores[k] += target - 1.0;
+            }
         }
+        return domain_.loss(scores, n_classes, y);
     }
 
     double room(const RowDuals& duals) const override { return domain_.room(duals); }

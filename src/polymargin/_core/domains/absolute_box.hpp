@@ -5,6 +5,7 @@
 #include "metrics/class_scales.hpp"
 #include "metrics/identity.hpp"
 #include "common/margins.hpp"
+#include "common/separate_bounds.hpp"
 #include "common/separate_margins.hpp"
 
 namespace polymargin {
@@ -12,6 +13,7 @@ namespace polymargin {
 class AbsoluteBox : public AbsoluteMargins {
 public:
     static constexpr bool has_faces = true;
+    static constexpr bool separate = true;
 
     AbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 
@@ -40,27 +42,15 @@ public:
     }
 
     Assessment assess(RowView& row, double threshold) const {
-        double gap = 0.0, violation = 0.0;
-        Size kept = 0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double slope = row.g[k], a = row.a[k], most = cap(row, k);
-            gap += most * std::max(0.0, slope) - a * slope;
-            const double wanted = a <= 0.0 ? std::max(0.0, slope) : a >= most ? std::max(0.0, -slope) : std::fabs(slope);
-            violation = std::max(violation, wanted);
-            const bool drop = a <= 0.0 ? slope < -threshold : a >= most && slope > threshold;
-            if (!drop) {
-                row.keep(kept++, k);
-            } else if (a > 0.0) {
-                row.park(row.classes[k], a);
-            }
-        }
-        row.count = kept;
-        return {gap, violation};
+        return assess_each(row, 0.0, BoundedDual{rival_ * row.cost}, BoundedDual{own_ * row.cost}, row.position_of_own(), threshold);
     }
 
     bool settled(const RowView& row) const { return row.count == 0; }
 
-    void solve(RowView& row, const Identity& metric) const { solve_each(row, metric); }
+    void solve(RowView& row, const Identity& metric) const {
+        if (!(metric.q > 0.0)) return solve_without_features(row);
+        solve_apart(row, metric.q, {0.0, own_ * row.cost}, {0.0, rival_ * row.cost});
+    }
     void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const Coupled& metric) const {
         if (!(metric.apart > 0.0)) return solve_without_features(row);

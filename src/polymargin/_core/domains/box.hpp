@@ -6,6 +6,7 @@
 #include "metrics/identity.hpp"
 #include "common/margins.hpp"
 #include "common/row_view.hpp"
+#include "common/separate_bounds.hpp"
 
 namespace polymargin {
 
@@ -34,23 +35,7 @@ struct Box : RelativeMargins {
     }
 
     Assessment assess(RowView& row, double threshold) const {
-        double gap = 0.0, violation = 0.0;
-        Size kept = 0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double slope = row.g[k] - row.g_target;  // of the dual in a_k; also the pair's hinge argument
-            const double a = row.a[k];
-            gap += row.cost * std::max(0.0, slope) - a * slope;
-            const double wanted = a <= 0.0 ? std::max(0.0, slope) : a >= row.cost ? std::max(0.0, -slope) : std::fabs(slope);
-            violation = std::max(violation, wanted);
-            const bool drop = a <= 0.0 ? slope < -threshold : a >= row.cost && slope > threshold;
-            if (!drop) {
-                row.keep(kept++, k);
-            } else if (a > 0.0) {
-                row.park(row.classes[k], a);
-            }
-        }
-        row.count = kept;
-        return {gap, violation};
+        return assess_each(row, row.g_target, BoundedDual{row.cost}, BoundedDual{row.cost}, row.count, threshold);
     }
 
     bool settled(const RowView& row) const { return row.count == 0; }
@@ -62,33 +47,33 @@ struct Box : RelativeMargins {
         if (!(q > 0.0)) return solve_without_features(row);
         double* z = row.scratch;
         const double parked = row.parked_sum();
-        double total = parked;
-        for (Size k = 0; k < row.count; ++k) total += row.a[k];
-        const double cost = row.cost, inverse = 1.0 / q;
-        double low = parked - cost, high = parked + cost;  // the root lies strictly inside
-        for (Size k = 0; k < row.count; ++k) {
-            z[k] = (row.g[k] - row.g_target) * inverse + row.a[k] + total;
-            high += cost;
-        }
+        const double total = parked + row.sum(), cost = row.cost, inverse = 1.0 / q;
+        in_lanes(row.count, [&](Size k, auto lane) {
+            const auto slope = read(row.g + k, lane) - all(row.g_target, lane);
+            write(z + k, slope * all(inverse, lane) + read(row.a + k, lane) + all(total, lane));
+        });
+        double low = parked - cost, high = parked + cost * static_cast<double>(row.count + 1);  // the root lies strictly inside
         double A = std::min(std::max(total, low), high);
         for (int step = 0; step < 200; ++step) {
-            double sum = parked, free_sum = parked;
-            Size free = 0;
-            for (Size k = 0; k < row.count; ++k) {  // without a branch: which duals are free is as good as random
-                const double value = z[k] - A, taken = std::min(std::max(value, 0.0), cost);
-                const bool is_free = (value > 0.0) & (value < cost);
-                sum += taken;
-                free_sum += is_free ? z[k] : taken;
+            Sum taken, fixed, free;
+            in_lanes(row.count, [&](Size k, auto lane) {
+                const auto zero = all(0.0, lane), one = all(1.0, lane), cap = all(cost, lane);
+                const auto value = read(z + k, lane) - all(A, lane), cut = smaller(larger(value, zero), cap);
+                const auto is_free = where_above(value, zero, where_above(cap, value, one, zero), zero);
+                taken += cut;
+                fixed += where_above(is_free, zero, read(z + k, lane), cut);
                 free += is_free;
-            }
-            (A < sum ? low : high) = A;
-            const double newton = free_sum / static_cast<double>(free + 1);
+            });
+            (A < parked + taken.value() ? low : high) = A;
+            const double newton = (parked + fixed.value()) / (free.value() + 1.0);
             if (newton == A) break;  // A lies on the piece whose root it is
             const double middle = 0.5 * (low + high);
             A = newton > low && newton < high ? newton : middle;
             if (!(A > low && A < high)) break;
         }
-        for (Size k = 0; k < row.count; ++k) row.next[k] = std::min(std::max(z[k] - A, 0.0), cost);
+        in_lanes(row.count, [&](Size k, auto lane) {
+            write(row.next + k, smaller(larger(read(z + k, lane) - all(A, lane), all(0.0, lane)), all(cost, lane)));
+        });
     }
 
     // The same with a curvature a class: a_l = clip(z_l - r_l A, 0, u), r_l = h_y / h_l. z in row.scratch, r in row.next.

@@ -32,11 +32,13 @@ constexpr double whatever = -1.0;  // is taken
 // a_l from o in row.next and 1/h in row.scratch. `total` is what they add up to, where that is known: the differences o - nu, of
 // numbers far larger, may have lost it.
 inline void take_at_price(RowView& row, double nu, double total) {
-    double sum = 0.0;
-    for (Size k = 0; k < row.count; ++k) {
-        row.next[k] = std::max(0.0, (row.next[k] - nu) * row.scratch[k]);
-        sum += row.next[k];
-    }
+    Sum taken;
+    in_lanes(row.count, [&](Size k, auto lane) {
+        const auto next = larger((read(row.next + k, lane) - all(nu, lane)) * read(row.scratch + k, lane), all(0.0, lane));
+        write(row.next + k, next);
+        taken += next;
+    });
+    const double sum = taken.value();
     if (total == whatever) return;
     if (sum > 0.0) {
         const double right = total / sum;

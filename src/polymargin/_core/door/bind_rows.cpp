@@ -41,13 +41,17 @@ ScaledDuals scaled(const RowAscent& loop, const Matrix<double>& factors) {
 
 // sum_i u_i loss_i of class vectors and offsets, whoever has made them.
 double loss_of_machine(const std::string& domain, const RowArrays& X, const Vector<Index>& y, const Vector<double>& cost,
-                       const ClassVectors& vectors, const Vector<double>& b, const Parameters& parameters, int n_threads) {
+                       const ClassVectors& vectors, const Vector<double>& b, const Parameters& parameters, int n_threads,
+                       const std::optional<Matrix<double>>& targets) {
     if (n_threads < 1) throw std::invalid_argument("n_threads must be at least 1");
     check_targets(y, cost, X.n_rows(), vectors.n_classes());
-    const auto loss = domain_kind(domain).make(parameters, vectors.n_classes());
+    const Size c = vectors.n_classes();
+    if (targets) check_shape(*targets, c, c, "targets");
+    const auto loss = domain_kind(domain).make(parameters, c);
     return without_gil([&](const Poll& poll) {
-        const auto of_row = [&](Size i, const double* scores) {
-            return cost.data()[i] * loss->loss(scores, vectors.n_classes(), static_cast<Size>(y.data()[i]));
+        const auto of_row = [&](Size i, double* scores) {
+            const Size own = static_cast<Size>(y.data()[i]);
+            return cost.data()[i] * loss->loss(scores, c, own, targets ? targets->data() + own * c : nullptr);
         };
         return sum_of_losses(X.with_classes(vectors.n_classes()), vectors, b.data(), of_row, n_threads, poll);
     });
@@ -149,22 +153,22 @@ void bind_rows(nb::module_& m) {
           "n_threads"_a = 1, "averages"_a = false, nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>(), nb::keep_alive<0, 5>());
     m.def("machine_loss",
           [](const std::string& domain, const RowArrays& X, Vector<Index> y, Vector<double> cost, Matrix<double> W, Vector<double> b,
-             const Parameters& parameters, int n_threads) {
+             const Parameters& parameters, int n_threads, const std::optional<Matrix<double>>& targets) {
               check_shape(W, X.n_features(), b.shape(0), "W");
-              return loss_of_machine(domain, X, y, cost, {W.data(), X.n_features(), b.shape(0)}, b, parameters, n_threads);
+              return loss_of_machine(domain, X, y, cost, {W.data(), X.n_features(), b.shape(0)}, b, parameters, n_threads, targets);
           }, "domain"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "W"_a.noconvert(), "b"_a, "parameters"_a = Parameters(),
-          "n_threads"_a = 1);
+          "n_threads"_a = 1, "targets"_a = nb::none());
     m.def("machine_loss",
           [](const std::string& domain, const RowArrays& X, Vector<Index> y, Vector<double> cost, Vector<double> values,
              Vector<Index> classes, Vector<std::int64_t> starts, Vector<double> b, const Parameters& parameters,
-             int n_threads) {
+             int n_threads, const std::optional<Matrix<double>>& targets) {
               check_starts(starts, X.n_features(), values.shape(0), "starts");
               check_size(classes, values.shape(0), "classes");
               check_range(classes, b.shape(0), "classes");
               const ClassVectors vectors(values.data(), classes.data(), starts.data(), X.n_features(), b.shape(0));
-              return loss_of_machine(domain, X, y, cost, vectors, b, parameters, n_threads);
+              return loss_of_machine(domain, X, y, cost, vectors, b, parameters, n_threads, targets);
           }, "domain"_a, "rows"_a, "y"_a.noconvert(), "cost"_a.noconvert(), "values"_a.noconvert(), "classes"_a.noconvert(),
-          "starts"_a.noconvert(), "b"_a, "parameters"_a = Parameters(), "n_threads"_a = 1);
+          "starts"_a.noconvert(), "b"_a, "parameters"_a = Parameters(), "n_threads"_a = 1, "targets"_a = nb::none());
     m.def("solve_row", &solved_row, "domain"_a, "metric"_a, "H"_a, "g"_a, "a"_a, "g_target"_a, "cost"_a,
           "parameters"_a = Parameters(), "own"_a = -1);
     m.def("domains", &domain_names);

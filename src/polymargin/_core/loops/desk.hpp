@@ -73,9 +73,10 @@ public:
 
     // With very many classes a row moves only its non-zero duals and the most violated classes: at the start all classes
     // tie, and n times c duals would come into being only to vanish again. Still an ascent step; the row goes on looking at
-    // every class. `fewest` classes are kept beside the non-zero duals.
-    void narrow(RowList& row, Size fewest) {
-        if (row.narrowed || row.count > widest_) keep_most_violated(row, fewest);
+    // every class. `fewest` classes are kept beside the non-zero duals. Separate duals, each in bounds of its own, do not vanish
+    // again: of those only very many are narrowed.
+    void narrow(RowList& row, Size fewest, bool separate = false) {
+        if (row.narrowed || row.count > (separate ? very_many_ : widest_)) keep_most_violated(row, fewest);
     }
 
     // Writes the list back, and behind it the parked classes. A row looks at every class until enough have dropped to make a

@@ -68,7 +68,7 @@ public:
         gain = 0.0;
         if (!(seen.violation > 0.0)) return;
         const Metric metric = metric_of(state);
-        desk_.narrow(row_, domain_.fewest());
+        desk_.narrow(row_, domain_.fewest(), Domain::separate);
         solve_in(metric, domain_, row_);
         list_steps(metric);
     }
@@ -148,12 +148,12 @@ private:
         if (Domain::squares != Squares::none) {
             gain = (domain_.square(row_.at(row_.a)) - domain_.square(row_.at(row_.next))) / (4.0 * row_.cost);
         }
-        for (Size k = 0; k < row_.count; ++k) {
+        for (Size k = 0; k < row_.count; ++k) {  // without a branch: which duals move is as good as random
             const double step = row_.next[k] - row_.a[k];
             row_.a[k] = row_.next[k];
-            if (step == 0.0) continue;
             moved[m] = row_.classes[k];
-            steps[m++] = Domain::absolute && row_.classes[k] == row_.y ? step : -step;
+            steps[m] = Domain::absolute && row_.classes[k] == row_.y ? step : -step;
+            m += step != 0.0;
             target_step += step;
             gain += step * row_.g[k];
         }

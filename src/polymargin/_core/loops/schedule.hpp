@@ -97,13 +97,17 @@ public:
     // looked at again.
     struct Sums {
         double estimate = 0.0, violation_sum = 0.0, violation_max = 0.0;
+        double unseen = 0.0;  // part of the rows to be visited that there is no time for
     };
 
     Sums begin(std::int64_t max_visits) {
         Sums sums;
         list_visits(sums.estimate);
         random_.shuffle(visits_, block_);
-        if (static_cast<std::int64_t>(visits_.size()) > max_visits) visits_.resize(static_cast<Size>(max_visits));
+        if (static_cast<std::int64_t>(visits_.size()) > max_visits) {
+            sums.unseen = 1.0 - static_cast<double>(max_visits) / static_cast<double>(visits_.size());
+            visits_.resize(static_cast<Size>(max_visits));
+        }
         return sums;
     }
     const std::vector<std::uint32_t>& listed() const { return visits_; }
@@ -115,7 +119,9 @@ public:
         if (waiting_) set_waiting_time(i, seen);
     }
 
-    bool end(const Sums& sums) {
+    bool end(Sums sums) {
+        // Those count as they were seen last. (Rows that wait do so anyway, with what is too much by now.)
+        if (!waiting_ && sums.unseen > 0.0) sums.estimate += sums.unseen * progress_.estimate;
         // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
         progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
         progress_.epochs += 1;

@@ -58,7 +58,7 @@ void DualState::slopes_from(Size i, const Index* classes, Size count, double mar
     if (rules.absolute) {
         for (Size k = 0; k < count; ++k) {
             const double delta = has_targets() ? target(own, classes[k]) : 1.0;
-            scores[k] = margin * delta + (classes[k] == y[i] ? -scores[k] : scores[k]);
+            scores[k] = margin * delta + (classes[k] == y[i] ? -1.0 : 1.0) * scores[k];
         }
     } else if (has_targets()) {
         for (Size k = 0; k < count; ++k) scores[k] += margin * (target(own, classes[k]) - 1.0);

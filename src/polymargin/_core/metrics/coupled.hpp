@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "domains/common/lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -16,12 +17,8 @@ struct Coupled {
     bool sums_to_zero;  // its steps do
 
     double square(const Index* /*classes*/, const double* steps, Size count) const {
-        double squares = 0.0, sum = 0.0;
-        for (Size k = 0; k < count; ++k) {
-            squares += steps[k] * steps[k];
-            sum += steps[k];
-        }
-        return apart * squares + (together - apart) / c * sum * sum;
+        const double sum = sum_of(steps, count);
+        return apart * sum_of_squares(steps, count) + (together - apart) / c * sum * sum;
     }
 
     double largest(const Index* /*classes*/, Size /*count*/, double* /*scratch*/) const {

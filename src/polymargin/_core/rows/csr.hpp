@@ -154,11 +154,29 @@ private:
     }
 
     void add_all(double* V, Size i, const double* steps) const {
+        Size k = 0;
+        for (; k + 32 <= stride_; k += 32) add_block<32>(V + k, i, steps + k);
+        switch (stride_ - k) {
+            case 28: add_block<28>(V + k, i, steps + k); break;
+            case 24: add_block<24>(V + k, i, steps + k); break;
+            case 20: add_block<20>(V + k, i, steps + k); break;
+            case 16: add_block<16>(V + k, i, steps + k); break;
+            case 12: add_block<12>(V + k, i, steps + k); break;
+            case 8: add_block<8>(V + k, i, steps + k); break;
+            case 4: add_block<4>(V + k, i, steps + k); break;
+            default: break;
+        }
+    }
+
+    // The steps stay in registers.
+    template <int K>
+    void add_block(double* V, Size i, const double* steps) const {
+        Pack step[K / 4];
+        for (int k = 0; k < K / 4; ++k) step[k] = load(steps + 4 * k);
         for (std::int64_t p = indptr_[i]; p < indptr_[i + 1]; ++p) {
             double* v = V + static_cast<Size>(indices_[p]) * stride_;
-            const double x = static_cast<double>(data_[p]);
-            const Pack spread_x = spread(x);
-            for (Size k = 0; k < stride_; k += 4) store(v + k, load(v + k) + spread_x * load(steps + k));
+            const Pack x = spread(static_cast<double>(data_[p]));
+            for (int k = 0; k < K / 4; ++k) store(v + 4 * k, load(v + 4 * k) + x * step[k]);
         }
     }
 

@@ -93,7 +93,7 @@ def native_loop(
         seed,
         problem.loss.row_parameters,
         targets_of(problem),
-        cost_model.rows_together(X, problem.y),
+        cost_model.rows_together(X, problem.y, problem.to_rivals, problem.fit_intercept),
         n_threads,
         averages,
     )

@@ -39,6 +39,7 @@ from scipy import sparse
 from polymargin._core import native
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
+from polymargin.problems.native_rows import can_have_native_loss, native_loss
 from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
@@ -78,10 +79,11 @@ class RowsProof(Proof):
         self.problem: Problem = problem
         self.loop, self._n_threads = loop, n_threads
         self._repaired: Repaired | None = None
+        self._reduces = False  # which repair is tried first
         self._is_averaged = False  # the machine that was looked at last
         self._sums: Any = None  # its class vectors, if they are sums of rows that are ready to be returned
         self._best_bound = -np.inf
-        self._best_duals: SparseDuals | None = None
+        self._best_duals: Callable[[], SparseDuals] | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
         self.keeps_zeros = False  # whether machines may have sparse class vectors
         self.origin: Array | None = None  # of the loop's rows, where that is not the origin of X
@@ -128,10 +130,15 @@ class RowsProof(Proof):
     def primal(self) -> float:
         """F of the iterate. With a coupling large sums may cancel in the loop: then it is that of the arrays."""
         if self._is_coupled:
-            return self.problem.primal(*self.iterate())
+            return self._primal_of_arrays(*self.iterate())
         if self.problem.penalty.threshold is not None:
             return self.problem.penalty.value(self.loop.weights()) + float(self.loop.loss(self._n_threads))
         return self.penalty() + float(self.loop.loss(self._n_threads))
+
+    def _primal_of_arrays(self, W: Array, b: Array) -> float:
+        if not can_have_native_loss(self.problem, W):
+            return self.problem.primal(W, b)
+        return native_loss(self.problem, W, b) + self.problem.penalty_value(W, b)
 
     def values(self, tol: float) -> tuple[float, float]:
         """Of the average of the last epoch, or of what would be returned, if there is one; of its end, if they fail."""
@@ -145,7 +152,7 @@ class RowsProof(Proof):
             primal = self.primal()
         dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
-            self._best_bound, self._best_duals = dual, self._last_duals()
+            self._best_bound, self._best_duals = dual, self._duals_now()
         at_end = not self._is_averaged and self._sums is None
         if not at_end and primal - dual > tol * primal and (value := self.primal()) < primal:
             primal, self._is_averaged, self._sums = value, False, None
@@ -163,7 +170,7 @@ class RowsProof(Proof):
         self._is_averaged, self._sums = False, None
         W, b = self.iterate()
         for multiple in _MULTIPLES:
-            value = self.problem.primal(multiple * W, multiple * b) if multiple else self._trivial
+            value = self._primal_of_arrays(multiple * W, multiple * b) if multiple else self._trivial
             if value - dual <= tol * value:
                 self._multiple = multiple
                 return value
@@ -183,14 +190,18 @@ class RowsProof(Proof):
             at_sum_zero = self.problem.loss.sums_to_zero
             stretched = partial(stretching_factors, sums_to_zero=at_sum_zero)
             reduced_by = partial(reducing_factors, sums_to_zero=at_sum_zero)
-        bound = self._repair(stretched(flows))
+        # what proved more at the last look comes first
+        first, second = (reduced_by, stretched) if self._reduces else (stretched, reduced_by)
+        bound = self._repair(first(flows))
         repaired, inside = self._repaired, self._inside
         assert repaired is not None
         held_back = repaired.ray.best == repaired.ray.room  # all duals, by the bounds of a few
-        if held_back and primal - bound > tol * primal:
-            if (reduced := self._repair(reduced_by(flows))) > bound:
-                return reduced
-            self._repaired, self._inside = repaired, inside
+        if primal - bound <= tol * primal or not (held_back or self._reduces):
+            return bound
+        if (other := self._repair(second(flows))) > bound:
+            self._reduces = not self._reduces
+            return other
+        self._repaired, self._inside = repaired, inside
         return bound
 
     def _repair(self, factors: Array) -> float:
@@ -246,16 +257,16 @@ class RowsProof(Proof):
 
     def duals(self) -> SparseDuals:
         """The duals whose value is the best bound."""
-        return self._last_duals() if self._best_duals is None else self._best_duals
+        return (self._best_duals or self._duals_now())()
 
-    def _last_duals(self) -> SparseDuals:
-        """Those of the last look."""
-        duals = SparseDuals(*self.loop.duals())
-        if self._repaired is None:
-            return duals
-        if self._inside is not None:
-            return self._inside._replace(values=self._repaired.ray.best * self._inside.values)
-        return self._repaired.duals(duals, self.problem.y)
+    def _duals_now(self) -> Callable[[], SparseDuals]:
+        """Those of the last look: the loop's as they are now, repaired when they are asked for."""
+        duals, repaired, inside, y = SparseDuals(*self.loop.duals()), self._repaired, self._inside, self.problem.y
+        if repaired is None:
+            return lambda: duals
+        if inside is not None:
+            return lambda: inside._replace(values=repaired.ray.best * inside.values)
+        return lambda: repaired.duals(duals, y)
 
 
 class BlockNormProof(RowsProof):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -38,17 +39,19 @@ public:
 
     // Classes without a dual stay in the list while they are among the k highest or above a class with one.
     Assessment assess(RowView& row, double /*threshold*/) const {
-        double sum = 0.0, inner = 0.0, lowest = infinity;
-        for (Size k = 0; k < row.count; ++k) {
-            const double margin = row.scratch[k] = row.g[k] - row.g_target;
-            sum += row.a[k];
-            inner += row.a[k] * margin;
-            if (row.a[k] > 0.0) lowest = std::min(lowest, margin);
-        }
+        Sum sum, inner;
+        Smallest of_duals(infinity);
+        in_lanes(row.count, [&](Size k, auto lane) {
+            const auto a = read(row.a + k, lane), margin = read(row.g + k, lane) - all(row.g_target, lane);
+            write(row.scratch + k, margin);
+            sum += a;
+            inner += a * margin;
+            of_duals.see(where_above(a, all(0.0, lane), margin, all(infinity, lane)));
+        });
         const Top highest = top(row.scratch, row.count);
-        const double gap = row.cost * highest.mean - inner;
-        lowest = std::min(lowest, highest.last);
-        if (sum == 0.0 && highest.mean <= 0.0) lowest = infinity;  // nothing to take
+        const double gap = row.cost * highest.mean - inner.value();
+        double lowest = std::min(of_duals.value(), highest.last);
+        if (sum.value() == 0.0 && highest.mean <= 0.0) lowest = infinity;  // nothing to take
         Size kept = 0;
         for (Size k = 0; k < row.count; ++k) {
             if (row.a[k] > 0.0 || row.g[k] - row.g_target >= lowest) row.keep(kept++, k);
@@ -89,21 +92,43 @@ protected:
         return {sum / k_, values[k - 1]};
     }
 
-    // Without a branch: which values enter is as good as random.
     Top largest_in_order(const double* values, Size count, Size k) const {
-        double best[short_list];
-        for (Size u = 0; u < k; ++u) best[u] = -infinity;
-        for (Size j = 0; j < count; ++j) {
-            double falls = values[j];
-            for (Size u = 0; u < k; ++u) {
-                const double stays = std::max(best[u], falls);
-                falls = std::min(best[u], falls);
-                best[u] = stays;
+        switch (k) {
+            case 1: return largest_in_order<1>(values, count);
+            case 2: return largest_in_order<2>(values, count);
+            case 3: return largest_in_order<3>(values, count);
+            case 4: return largest_in_order<4>(values, count);
+            case 5: return largest_in_order<5>(values, count);
+            case 6: return largest_in_order<6>(values, count);
+            case 7: return largest_in_order<7>(values, count);
+            default: return largest_in_order<short_list>(values, count);
+        }
+    }
+
+    // Without a branch: which values enter is as good as random. Long lists first find the largest of every fourth value.
+    template <Size K>
+    Top largest_in_order(const double* values, Size count) const {
+        double best[K];
+        std::fill_n(best, K, -infinity);
+        if (count >= 8 * K) {
+            Pack of_fourth[K];
+            std::fill_n(of_fourth, K, spread(-infinity));
+            for (; count >= 4; count -= 4, values += 4) enter(load(values), of_fourth);
+            for (const Pack& four : of_fourth) {
+                for (int lane = 0; lane < 4; ++lane) enter(four[lane], best);
             }
         }
-        double sum = 0.0;
-        for (Size u = 0; u < k; ++u) sum += best[u];
-        return {sum / k_, best[k - 1]};
+        for (Size j = 0; j < count; ++j) enter(values[j], best);
+        return {std::accumulate(best, best + K, 0.0) / k_, best[K - 1]};
+    }
+
+    template <class Lane, Size K>
+    static void enter(Lane falls, Lane (&best)[K]) {
+        for (Lane& place : best) {
+            const Lane stays = larger(place, falls);
+            falls = smaller(place, falls);
+            place = stays;
+        }
     }
 
     struct Price {
@@ -113,12 +138,7 @@ protected:
     // nu with sum_l clip(z_l - nu, 0, cap) = fixed + share nu, a decreasing piecewise linear equation, by Newton steps that
     // stop on the right piece. Where a whole interval of prices fits, one of them.
     static Price price_of(const double* z, Size count, double cap, double fixed, double share, double guess) {
-        double highest = z[0], lowest = z[0];
-        for (Size k = 1; k < count; ++k) {
-            highest = std::max(highest, z[k]);
-            lowest = std::min(lowest, z[k]);
-        }
-        double low = lowest - 2.0 * cap, high = highest;
+        double low = smallest_of(z, count) - 2.0 * cap, high = RowList::highest_of(z, count);
         if (share > 0.0) {  // what is taken lies between nothing and all caps
             low = std::min(low, -fixed / share);
             high = std::max(high, (static_cast<double>(count) * cap - fixed) / share);
@@ -126,16 +146,18 @@ protected:
         double nu = guess > low && guess < high ? guess : 0.5 * (low + high);
         Price at{nu, 0.0, 0.0, 0.0};
         for (int step = 0; step < 200; ++step) {
-            at = {nu, 0.0, 0.0, 0.0};
-            double free_sum = 0.0;
-            for (Size k = 0; k < count; ++k) {
-                const double value = z[k] - nu;
-                const double capped = value >= cap ? 1.0 : 0.0, free = (value < cap) & (value > 0.0) ? 1.0 : 0.0;
-                at.capped += capped;
-                at.capped_sum += capped * z[k];
-                at.free += free;
-                free_sum += free * z[k];
-            }
+            Sum n_capped, capped_sums, n_free, free_sums;
+            in_lanes(count, [&](Size k, auto lane) {
+                const auto zero = all(0.0, lane), one = all(1.0, lane), here = read(z + k, lane), value = here - all(nu, lane);
+                const auto below = where_above(all(cap, lane), value, one, zero), free = where_above(value, zero, below, zero);
+                const auto capped = one - below;
+                n_capped += capped;
+                capped_sums += capped * here;
+                n_free += free;
+                free_sums += free * here;
+            });
+            at = {nu, n_capped.value(), capped_sums.value(), n_free.value()};
+            const double free_sum = free_sums.value();
             const double taken = at.capped * cap + free_sum - at.free * nu, excess = taken - (fixed + share * nu);
             if (std::fabs(excess) <= 1e-15 * taken && at.free == 0.0) break;
             (excess > 0.0 ? low : high) = nu;

@@ -11,6 +11,7 @@ namespace polymargin {
 struct RelativeMargins {
     static constexpr bool absolute = false;
     static constexpr bool of_highest = false;
+    static constexpr bool separate = false;
     static constexpr Squares squares = Squares::none;
 
     bool has_own() const { return false; }
@@ -23,6 +24,7 @@ struct RelativeMargins {
 class AbsoluteMargins {
 public:
     static constexpr bool absolute = true;
+    static constexpr bool separate = false;
     static constexpr Squares squares = Squares::none;
 
     explicit AbsoluteMargins(const std::vector<double>& parameters) {

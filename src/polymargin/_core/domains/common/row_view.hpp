@@ -24,6 +24,7 @@
 //   solve     the row's duals, solved for exactly in a metric: in the identity, and in others that it knows (solve_in.hpp)
 //   room      the largest t <= 1 for which t * a stays in the domain
 //   squares   what a squared loss adds to the dual's quadratic: `square` / (4 u). Slopes g are without it
+//   separate  each dual has bounds of its own: they meet in the metric at most
 //   fewest    classes a narrowed list must hold beside the non-zero duals for the row to be able to move
 //   own_level optional, where the gap is that of the highest class: a class without a dual matters if it is not below all that have
 //             one, nor below this level of the own class, given the sum of the duals. `of_highest` says that it is there
@@ -36,6 +37,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -49,11 +51,7 @@ struct RowDuals {
     double cost;
 
     bool is_own(Size k) const { return classes[k] == y; }
-    double sum() const {
-        double total = 0.0;
-        for (Size k = 0; k < count; ++k) total += a[k];
-        return total;
-    }
+    double sum() const { return sum_of(a, count); }
     double largest() const {
         double highest = 0.0;
         for (Size k = 0; k < count; ++k) highest = std::max(highest, a[k]);
@@ -80,11 +78,7 @@ struct RowList {
         a[to] = a[from];
         g[to] = g[from];
     }
-    double sum() const {
-        double total = 0.0;
-        for (Size k = 0; k < count; ++k) total += a[k];
-        return total;
-    }
+    double sum() const { return sum_of(a, count); }
     // the highest of some values, four at a time; minus infinity if there are none
     static double highest_of(const double* values, Size count) {
         double best[4] = {-infinity, -infinity, -infinity, -infinity};
@@ -118,7 +112,21 @@ struct RowView : RowList {
         parked_classes[n_parked] = k;
         parked_duals[n_parked++] = dual;
     }
+    // Entries whose value in `scratch` is above this leave the list; those with a dual are parked.
+    void drop_above(double level) {
+        Size kept = 0;
+        for (Size k = 0; k < count; ++k) {  // without a branch
+            const bool drops = scratch[k] > level;
+            parked_classes[n_parked] = classes[k];
+            parked_duals[n_parked] = a[k];
+            n_parked += drops & (a[k] > 0.0);
+            keep(kept, k);
+            kept += !drops;
+        }
+        count = kept;
+    }
     double parked_sum() const { return static_cast<double>(n_parked) * cost; }
+    Size position_of_own() const { return static_cast<Size>(std::find(classes, classes + count, y) - classes); }  // count if it is not listed
     RowDuals at(const double* duals) const { return {classes, duals, count, y, cost}; }
 };
 

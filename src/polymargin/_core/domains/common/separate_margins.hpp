@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lanes.hpp"
 #include "metrics/coupled.hpp"
 #include "row_view.hpp"
 
@@ -17,32 +18,45 @@ struct Separate {
     double curvature, cap;
 };
 
-// Rivals are all alike, and the own class is seen to by itself: rounds have no branches.
+// Rivals are all alike, and the own class is seen to by itself: loops have no branches.
+inline void solve_apart(RowView& row, double q, const Separate& own, const Separate& rival) {
+    const double inverse = 1.0 / (q + rival.curvature);
+    in_lanes(row.count, [&](Size k, auto lane) {
+        const auto free = all(inverse, lane) * (read(row.g + k, lane) + all(q, lane) * read(row.a + k, lane));
+        write(row.next + k, smaller(larger(free, all(0.0, lane)), all(rival.cap, lane)));
+    });
+    const Size at = row.position_of_own();
+    if (at == row.count) return;
+    row.next[at] = smaller(larger((row.g[at] + q * row.a[at]) / (q + own.curvature), 0.0), own.cap);
+}
+
 inline void solve_coupled(RowView& row, const Coupled& metric, const Separate& own, const Separate& rival) {
     const double shared = (metric.together - metric.apart) / metric.c;
     const double inverse = 1.0 / (metric.apart + rival.curvature), own_inverse = 1.0 / (metric.apart + own.curvature);
-    const Size count = row.count, at = static_cast<Size>(std::find(row.classes, row.classes + count, row.y) - row.classes);
+    const Size count = row.count, at = row.position_of_own();
     const bool has_own = at < count;
-    double before = 0.0;
-    for (Size k = 0; k < count; ++k) {
-        row.scratch[k] = inverse * (row.g[k] + metric.apart * row.a[k]);
-        before += row.a[k];
-    }
-    const double own_before = has_own ? row.a[at] : 0.0;
+    Sum duals;
+    in_lanes(count, [&](Size k, auto lane) {
+        const auto a = read(row.a + k, lane);
+        write(row.scratch + k, all(inverse, lane) * (read(row.g + k, lane) + all(metric.apart, lane) * a));
+        duals += a;
+    });
+    const double before = duals.value(), own_before = has_own ? row.a[at] : 0.0;
     const double own_start = has_own ? own_inverse * (row.g[at] + metric.apart * own_before) : 0.0;
     if (has_own) row.scratch[at] = -infinity;  // no rival
     double D = 0.0, low = -infinity, high = infinity;
     for (int round = 0; round < 100; ++round) {  // Newton steps that stop on the right piece
         const double push = inverse * shared * D;
-        double after = 0.0;
-        int free = 0;
-        for (Size k = 0; k < count; ++k) {
-            const double value = row.scratch[k] + push, cut = std::min(std::max(value, 0.0), rival.cap);
-            row.next[k] = cut;
-            after += cut;
-            free += (value > 0.0) & (value < rival.cap);
-        }
-        double slope = 1.0 + shared * inverse * free, own_after = 0.0;
+        Sum rivals, free;
+        in_lanes(count, [&](Size k, auto lane) {
+            const auto zero = all(0.0, lane), cap = all(rival.cap, lane), value = read(row.scratch + k, lane) + all(push, lane);
+            const auto cut = smaller(larger(value, zero), cap);
+            write(row.next + k, cut);
+            rivals += cut;
+            free += where_above(value, zero, where_above(cap, value, all(1.0, lane), zero), zero);
+        });
+        const double after = rivals.value();
+        double slope = 1.0 + shared * inverse * free.value(), own_after = 0.0;
         if (has_own) {
             const double value = own_start - own_inverse * shared * D;
             row.next[at] = own_after = std::min(std::max(value, 0.0), own.cap);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lanes.hpp"
 #include "rows/basics.hpp"
 
 namespace polymargin {
@@ -51,13 +52,13 @@ inline double open_threshold(const double* h, Size count, double h_target, doubl
 inline double price(const double* o, const double* r, Size count, double weight, double total, double guess = -infinity) {
     double nu = guess;
     for (Size step = 0; step <= count + 1; ++step) {
-        double sum = total, slope = weight;
-        for (Size k = 0; k < count; ++k) {
-            const double taken = o[k] > nu ? r[k] : 0.0;
-            sum += taken * o[k];
-            slope += taken;
-        }
-        const double next = sum / slope;
+        Sum sums, slopes;
+        in_lanes(count, [&](Size k, auto lane) {
+            const auto value = read(o + k, lane), taken = where_above(value, all(nu, lane), read(r + k, lane), all(0.0, lane));
+            sums += taken * value;
+            slopes += taken;
+        });
+        const double next = (total + sums.value()) / (weight + slopes.value());
         if (!(next > nu) && (step > 0 || next == nu || !(guess > -infinity))) break;
         nu = next;
     }

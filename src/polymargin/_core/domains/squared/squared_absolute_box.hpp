@@ -4,6 +4,7 @@
 #include "metrics/class_scales.hpp"
 #include "metrics/identity.hpp"
 #include "domains/common/margins.hpp"
+#include "domains/common/separate_bounds.hpp"
 #include "domains/common/separate_margins.hpp"
 #include "domains/common/unbounded.hpp"
 
@@ -12,6 +13,7 @@ namespace polymargin {
 class SquaredAbsoluteBox : public AbsoluteMargins, public UnboundedDuals {
 public:
     static constexpr Squares squares = Squares::of_each;
+    static constexpr bool separate = true;
 
     SquaredAbsoluteBox(const std::vector<double>& parameters, Size /*n_classes*/) : AbsoluteMargins(parameters) {}
 
@@ -33,34 +35,26 @@ public:
     }
 
     Assessment assess(RowView& row, double threshold) const {
-        double gap = 0.0, violation = 0.0;
-        Size kept = 0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double a = row.a[k], wanted = std::max(0.0, row.g[k]), own = curvature(row, k);
-            gap += wanted * wanted / (2.0 * own) + 0.5 * own * a * a - a * row.g[k];
-            const double slope = row.g[k] - own * a;
-            violation = std::max(violation, a > 0.0 ? std::fabs(slope) : slope);
-            if (a > 0.0 || slope >= -threshold) row.keep(kept++, k);
-        }
-        row.count = kept;
-        return {gap, violation};
+        return assess_each(row, 0.0, SquaredDual{curvature(rival_, row)}, SquaredDual{curvature(own_, row)}, row.position_of_own(), threshold);
     }
 
-    void solve(RowView& row, const Identity& metric) const { solve_each(row, metric); }
+    void solve(RowView& row, const Identity& metric) const {
+        solve_apart(row, metric.q, {curvature(own_, row), infinity}, {curvature(rival_, row), infinity});
+    }
     void solve(RowView& row, const ClassScales& metric) const { solve_each(row, metric); }
     void solve(RowView& row, const Coupled& metric) const {
-        solve_coupled(row, metric, {0.5 / (own_ * row.cost), infinity}, {0.5 / (rival_ * row.cost), infinity});
+        solve_coupled(row, metric, {curvature(own_, row), infinity}, {curvature(rival_, row), infinity});
     }
 
 private:
-    // 1 / (2 u weight_k): what the loss adds
-    double curvature(const RowView& row, Size k) const { return 0.5 / (weight(row.classes[k] == row.y) * row.cost); }
+    // 1 / (2 u weight): what the loss adds; of no interest where no margin has the weight
+    static double curvature(double weight, const RowView& row) { return weight > 0.0 ? 0.5 / (weight * row.cost) : 1.0; }
 
     template <class Metric>
     void solve_each(RowView& row, const Metric& metric) const {
         for (Size k = 0; k < row.count; ++k) {
             const double h = metric.curvature(row.classes[k]);
-            row.next[k] = std::max(0.0, (row.g[k] + h * row.a[k]) / (h + curvature(row, k)));
+            row.next[k] = std::max(0.0, (row.g[k] + h * row.a[k]) / (h + curvature(weight(row.classes[k] == row.y), row)));
         }
     }
 };

@@ -2,6 +2,7 @@
 // which add 1 / (2u) to the curvature of every rival.
 #pragma once
 
+#include "domains/common/separate_bounds.hpp"
 #include "domains/common/unbounded.hpp"
 #include "domains/simplex.hpp"
 
@@ -26,17 +27,8 @@ struct SquaredBox : RelativeMargins, UnboundedDuals {
     }
 
     Assessment assess(RowView& row, double threshold) const {
-        double gap = 0.0, violation = 0.0;
-        Size kept = 0;
-        for (Size k = 0; k < row.count; ++k) {
-            const double hinge = row.g[k] - row.g_target, a = row.a[k], wanted = std::max(0.0, hinge);
-            gap += row.cost * wanted * wanted + a * a / (4.0 * row.cost) - a * hinge;
-            const double slope = hinge - a / (2.0 * row.cost);
-            violation = std::max(violation, a > 0.0 ? std::fabs(slope) : slope);
-            if (a > 0.0 || slope >= -threshold) row.keep(kept++, k);
-        }
-        row.count = kept;
-        return {gap, violation};
+        const SquaredDual dual{0.5 / row.cost};
+        return assess_each(row, row.g_target, dual, dual, row.count, threshold);
     }
 
     void solve(RowView& row, const Identity& metric) const { solve_at_price(row, metric); }

@@ -25,17 +25,19 @@ struct SquaredSimplex : RelativeMargins, UnboundedDuals {
     double own_level(const RowView& row, double sum) const { return row.g_target + sum / (2.0 * row.cost); }
 
     Assessment assess(RowView& row, double /*threshold*/) const {
-        double best = -infinity, lowest = infinity, sum = 0.0, inner = 0.0;
-        for (Size k = 0; k < row.count; ++k) {
-            best = std::max(best, row.g[k]);
-            sum += row.a[k];
-            inner += row.a[k] * (row.g[k] - row.g_target);
-            if (row.a[k] > 0.0) lowest = std::min(lowest, row.g[k]);
-        }
-        const double hinge = std::max(0.0, best - row.g_target);
-        const double gap = row.cost * hinge * hinge + sum * sum / (4.0 * row.cost) - inner;
-        const double own = own_level(row, sum);
-        lowest = std::min(lowest, own);
+        Sum sums, inner;
+        Largest highest(-infinity);
+        Smallest of_duals(infinity);
+        in_lanes(row.count, [&](Size k, auto lane) {
+            const auto a = read(row.a + k, lane), g = read(row.g + k, lane);
+            highest.see(g);
+            sums += a;
+            inner += a * (g - all(row.g_target, lane));
+            of_duals.see(where_above(a, all(0.0, lane), g, all(infinity, lane)));
+        });
+        const double best = highest.value(), sum = sums.value(), hinge = std::max(0.0, best - row.g_target);
+        const double gap = row.cost * hinge * hinge + sum * sum / (4.0 * row.cost) - inner.value();
+        const double own = own_level(row, sum), lowest = std::min(of_duals.value(), own);
         Size kept = 0;
         for (Size k = 0; k < row.count; ++k) {
             if (row.a[k] > 0.0 || row.g[k] >= lowest) row.keep(kept++, k);
