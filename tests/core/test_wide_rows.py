@@ -1,4 +1,7 @@
-"""Dense rows in the widest registers of this processor: they change no bit. (Where it has no wider ones both sides are the same.)"""
+"""Dense rows in the widest registers of this processor: they change no bit.
+
+Where it has no wider ones both sides are the same.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,6 @@ def test_the_width_of_registers_changes_no_bit(build, storage, metric, together,
 @pytest.mark.parametrize("together", [1, 4])
 @pytest.mark.parametrize("build", BUILDS)
 def test_scores_are_those_of_the_class_vectors(build, together, d):
-    """Rows are cut in halves where they are visited together, class vectors lie otherwise then."""
     rng = np.random.default_rng(d)
     X, y = rng.normal(size=(50, d)), rng.integers(0, 3, size=50).astype(np.int32)
     loop = build.row_loop("simplex", "identity", build.Rows(X), y, np.ones(50), 3, False, 1, [], None, together, 1)

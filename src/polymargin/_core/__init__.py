@@ -1,8 +1,9 @@
 """The native loops, in the build that suits this processor.
 
-On x86-64 the same sources are compiled twice: for any processor, and for those with AVX2 and FMA (x86-64-v3). In the second long
-dense rows are read in the widest registers that the processor has (AVX-512), which changes no bit. The environment variable
-``POLYMARGIN_CPU`` asks for less: ``baseline`` for the first build, ``v3`` for no wider registers than those of AVX2.
+On x86-64 the same sources are compiled twice: for any processor, and for those with AVX2 and FMA (x86-64-v3). In the
+second long dense rows are read in the widest registers that the processor has (AVX-512), which changes no bit. The
+environment variable ``POLYMARGIN_CPU`` asks for less: ``baseline`` for the first build, ``v3`` for no wider registers
+than those of AVX2.
 """
 
 from __future__ import annotations

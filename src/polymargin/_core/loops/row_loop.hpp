@@ -30,7 +30,7 @@ template <class Domain, class Metric>
 class RowLoop final : public RowAscent {
 public:
     RowLoop(const Domain& domain, const RowTask& task)
-        : RowAscent(cut(task), rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
+        : RowAscent(task, rules_of(domain, task), Metric::has_sum), domain_(domain), settings_(task.settings),
           face_(domain_, state_), extrapolation_(state_), momentum_(state_), c_(state_.n_classes()), reads_ahead_(Metric::between_classes && !task.rows.is_sparse()),
           together_(Metric::between_classes ? 1 : settings_.together, state_.rows), all_classes_(every_class(c_)), visit_(domain_, all_classes_) {
         static_assert(!(Domain::absolute && Metric::between_classes), "its steps must add up to zero");
@@ -218,12 +218,7 @@ private:
         return classes;
     }
 
-    static RowTask cut(RowTask task) {
-        if (!Metric::between_classes && task.settings.together > 1) task.rows.cut();
-        return task;
-    }
-
-    // Rows that cannot be cut come one by one: those whose columns do not ascend, and where a threshold needs the whole.
+    // Sparse rows come one by one, as do those whose threshold needs all classes.
     void prepare_together() {
         if (!state_.weights.has_parts()) {
             together_ = Together(1, state_.rows);

@@ -1,7 +1,7 @@
 // Rows that are visited together: they look at the machine as it was before any of them moved, and then all move (Jacobi among them,
 // Gauss-Seidel between groups). Where that pays threads share them, in two steps with a meeting after each:
 //
-//   1. each thread minds a part of the weights: it adds what the last rows have moved, and finds what its part is of the scores that the
+//   1. each thread minds a part of the class vectors: it adds what the last rows have moved, and finds what its part is of the scores that the
 //      next ones want;
 //   2. each thread minds some of the rows: it joins their scores, solves and stores them, and begins those of the next group.
 //
@@ -145,9 +145,13 @@ private:
     }
 
     void visit_by_thread(Size k, Visit& visit, Size of, Report& report) {
-        const double* found[Weights::most_parts];
-        for (Size part = 0; part < state_.weights.n_parts(of); ++part) found[part] = answers_[part].of_row(k);
-        state_.weights.join_scores(of, visit.i, visit.wanted, visit.n_wanted + Metric::has_sum, found, visit.scores);
+        if (visit.wants_all()) {
+            state_.weights.finish_all(visit.i, visit.scores);
+        } else {
+            const double* found[Weights::most_parts];
+            for (Size part = 0; part < of; ++part) found[part] = answers_[part].of_row(k);
+            state_.weights.join_scores(of, visit.i, visit.wanted, visit.n_wanted + Metric::has_sum, found, visit.scores);
+        }
         visit.examine(state_, schedule_.threshold());
         finish(visit);
         visit.is_stored = !(visit.n_moved > 0 && extrapolation_.wants(visit.i)) && visit.store_if_room(state_.duals);
@@ -202,7 +206,7 @@ private:
 
     void report_wants(Size k, const Visit& visit, Report& report) const {
         if (visit.wants_all()) {
-            report.wants_all(k, visit.i);
+            report.wants_all(visit.i, visit.scores);
         } else {
             report.wants(k, visit.i, visit.wanted, visit.n_wanted + Metric::has_sum);
         }

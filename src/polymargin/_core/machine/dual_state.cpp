@@ -30,7 +30,6 @@ void DualState::couple(const Coupling& coupling) {
 
 void DualState::shrink(const Shrinkage& shrinkage) {
     metric.shrinkage = shrinkage;
-    rows.join();  // what is read of a column, or a class, takes all of it
     weights.start_shrinking();
 }
 

@@ -32,7 +32,7 @@ void Weights::all_scores(Size i, double* out) const {
 }
 
 void Weights::all_scores(const Size* rows, Size count, double* const* out) const {
-    rows_.scores_of_rows(read(), rows, count, rows_.whole(), 0, rows_.n_classes(), out);
+    rows_.scores_of_rows(read(), rows, count, 0, rows_.n_classes(), out);
     for (Size r = 0; r < count; ++r) finish_all(rows[r], out[r]);
 }
 
@@ -97,33 +97,22 @@ void Weights::scores_in_metric(Size i, const Index* classes, Size count, double*
     for (Size k = 0; k < count; ++k) out[k] = scaled_score(i, static_cast<Size>(classes[k]), out[k]);
 }
 
-WeightPart Weights::part(Size number, Size n_threads) const {
-    const Size along = column_parts(n_threads), of = class_parts(n_threads), n = rows_.n_classes();
-    if (number >= along * of) return {};
-    const Size each = rows_.n_parts() / along, which = number / along;
-    return {{number % along * each, each}, static_cast<Index>(which * n / of), static_cast<Index>((which + 1) * n / of)};
-}
-
 Size Weights::part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const {
     Size m = 0;
     for (Size k = 0; k < count; ++k) {
         room.joined[m] = classes[k];
         m += part.has(classes[k]);
     }
-    rows_.scores_of_parts(V_.data(), i, part.columns, room.joined.data(), m, out, room.every.data());
+    rows_.scores(V_.data(), i, room.joined.data(), m, out, room.every.data());
     return m;
 }
 
-void Weights::join_scores(Size n_threads, Size i, const Index* classes, Size count, const double* const* partial, double* out) const {
-    const Size along = column_parts(n_threads);
-    for (Size first = 0; first < n_parts(n_threads); first += along) {
-        const WeightPart its = part(first, n_threads);
-        const double* const* found = partial + first;
-        Size m = 0;
+void Weights::join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const {
+    for (Size number = 0; number < parts; ++number) {
+        const WeightPart its = part(number, parts);
+        const double* next = partial[number];
         for (Size k = 0; k < count; ++k) {
-            if (!its.has(classes[k])) continue;
-            out[k] = along > 1 ? found[0][m] + found[1][m] : found[0][m];
-            ++m;
+            if (its.has(classes[k])) out[k] = *next++;
         }
     }
     if (metric_.coupled) {  // the sum is the last one
@@ -146,7 +135,7 @@ void Weights::add_part(const WeightPart& part, double share, Size i, const Index
         room.joined[m] = classes[k];
         room.joined_values[m++] = share * steps[k];
     }
-    rows_.add_parts(V_.data(), i, part.columns, room.joined.data(), room.joined_values.data(), m, room.every.data());
+    rows_.add(V_.data(), i, room.joined.data(), room.joined_values.data(), m, room.every.data());
 }
 
 void Weights::start_shrinking() {

@@ -116,11 +116,13 @@ struct RowRoom {
     std::vector<double> joined_values;
 };
 
-// What one of some threads minds: some columns of the class vectors, and where threads are more than the parts of the columns, of some
-// classes that lie side by side.
+// What one of some threads minds: class vectors that lie side by side. (A processor reads ahead of the last one of them: what lies
+// there should be its own too.)
 struct WeightPart {
-    PartsOfRow columns{0, 0};
-    Index first = 0, last = 0;  // classes; with a coupling the sum is one more
+    WeightPart(Size number, Size of, Size n_vectors)
+        : first(static_cast<Index>(number * n_vectors / of)), last(static_cast<Index>((number + 1) * n_vectors / of)) {}
+
+    Index first, last;  // classes; with a coupling the sum is one more
 
     bool has(Index k) const { return first <= k && k < last; }
 };
@@ -200,21 +202,20 @@ public:
         }
     }
 
-    // Scores and steps in parts, each minded by one thread: no other reads or writes its weights, so that they stay in its caches.
-    // Every weight gets its steps in the order of the rows, and sums are those of the same parts: threads change no bit. A threshold or a
-    // matrix between the classes needs the whole.
+    // Scores and steps in parts, each minded by one thread: no other reads or writes its vectors, so that they stay in its caches.
+    // Every vector gets its steps in the order of the rows: threads change no bit. Sparse rows have all classes of a feature in one
+    // cache line, and a threshold or a matrix between the classes needs them all.
     // With a coupling the last one of `classes` is their number, for the sum of all: `close` appends it to steps, if they have a sum.
-    bool has_parts() const { return rows_.n_parts() > 1 && !metric_.has_matrix() && !metric_.shrinkage.on(); }
     static constexpr Size most_parts = 16;
-    Size n_parts(Size n_threads) const { return column_parts(n_threads) * class_parts(n_threads); }  // that so many threads mind
-    WeightPart part(Size number, Size n_threads) const;
+    bool has_parts() const { return !rows_.is_sparse() && !metric_.has_matrix() && !metric_.shrinkage.on(); }
+    WeightPart part(Size number, Size of) const { return {number, of, rows_.n_classes()}; }
     Size close(Index* classes, double* steps, Size count) const;
-    // of dense rows, all classes of the part, out[r][k]
     void part_of_all_scores(const WeightPart& part, const Size* rows, Size count, double* const* out) const {
-        rows_.scores_of_rows(V_.data(), rows, count, part.columns, static_cast<Size>(part.first), static_cast<Size>(part.last), out);
+        rows_.scores_of_rows(V_.data(), rows, count, static_cast<Size>(part.first), static_cast<Size>(part.last), out);
     }
     Size part_of_scores(const WeightPart& part, Size i, const Index* classes, Size count, double* out, RowRoom& room) const;  // how many
-    void join_scores(Size n_threads, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
+    void finish_all(Size i, double* out) const;  // x_i . v_k of all k become scores
+    void join_scores(Size parts, Size i, const Index* classes, Size count, const double* const* partial, double* out) const;
     // share times the steps
     void add_part(const WeightPart& part, double share, Size i, const Index* classes, const double* steps, Size count, RowRoom& room);
     void add_sums(double share, Size i, const Index* classes, const double* steps, Size count) {  // what is not a vector
@@ -241,10 +242,6 @@ public:
     double raw_weight(Size feature, Size k) const { return V_[rows_.weight_position(feature, k)]; }
 
 private:
-    void finish_all(Size i, double* out) const;  // x_i . v_k of all k become scores
-    Size column_parts(Size n_threads) const { return n_threads < rows_.n_parts() ? 1 : rows_.n_parts(); }
-    Size class_parts(Size n_threads) const { return n_threads / column_parts(n_threads); }
-
     double centred_square(Size k) const;  // of a class, entry by entry: where sums cancel
 
     double norm_in_matrix() const;

@@ -81,7 +81,7 @@ double sum_of_losses(const Rows& rows, const ClassVectors& vectors, const double
                 std::fill_n(out[k], c, 0.0);
                 rows.for_each_entry(numbers[k], [&](Size j, double x) { vectors.add(j, x, out[k]); });
             }
-            if (!rows.is_sparse()) rows.scores_of_rows(by_class.data(), numbers, last - first, rows.whole(), 0, c, out);
+            if (!rows.is_sparse()) rows.scores_of_rows(by_class.data(), numbers, last - first, 0, c, out);
             for (Size k = 0; k < last - first; ++k) {
                 for (Size l = 0; l < c; ++l) out[k][l] += b[l];  // last: it may cancel what is large
                 sum += loss(numbers[k], out[k]);

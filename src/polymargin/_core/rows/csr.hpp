@@ -3,7 +3,6 @@
 
 #include "basics.hpp"
 #include "pack.hpp"
-#include "parts.hpp"
 
 namespace polymargin {
 
@@ -21,8 +20,7 @@ public:
     Size n_classes() const { return c_; }
     Size bytes() const { return static_cast<Size>(indptr_[n_]) * (sizeof(T) + sizeof(Index)); }
     Size weights_size() const { return d_ * stride_; }
-    Layout layout() const { return {stride_, 1, d_, 1, 0}; }
-    PartsOfRow whole() const { return {0, 1}; }  // all classes of a column are in one place: threads would fetch it from each other
+    Size weight_position(Size feature, Size cls) const { return feature * stride_ + cls; }
 
     double squared_norm(Size i) const {
         double sum = 0.0;

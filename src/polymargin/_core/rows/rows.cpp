@@ -7,14 +7,9 @@ namespace polymargin {
 namespace {
 
 template <class Stored>
-void scores_of(const Rows::Storage& stored, const double* V, Size i, [[maybe_unused]] PartsOfRow parts, const Index* classes, Size count,
-               double* out, [[maybe_unused]] double* every) {
-    const auto* rows = std::get_if<Stored>(&stored);
-    if constexpr (Stored::sparse) {
-        rows->scores(V, i, classes, count, out, every);
-    } else {
-        rows->scores(V, i, parts, classes, count, out);
-    }
+void scores_of(const Rows::Storage& stored, const double* V, Size i, const Index* classes, Size count, double* out,
+               double* every) {
+    std::get_if<Stored>(&stored)->scores(V, i, classes, count, out, every);
 }
 
 template <class Stored>
@@ -23,14 +18,9 @@ void all_scores_of(const Rows::Storage& stored, const double* V, Size i, double*
 }
 
 template <class Stored>
-void add_to(const Rows::Storage& stored, double* V, Size i, [[maybe_unused]] PartsOfRow parts, const Index* classes, const double* steps,
-            Size count, [[maybe_unused]] double* every) {
-    const auto* rows = std::get_if<Stored>(&stored);
-    if constexpr (Stored::sparse) {
-        rows->add(V, i, classes, steps, count, every);
-    } else {
-        rows->add(V, i, parts, classes, steps, count);
-    }
+void add_to(const Rows::Storage& stored, double* V, Size i, const Index* classes, const double* steps, Size count,
+            double* every) {
+    std::get_if<Stored>(&stored)->add(V, i, classes, steps, count, every);
 }
 
 }  // namespace
@@ -50,27 +40,6 @@ void Rows::add_to_dense(Size i, double step, double* vector) const {
     std::visit([&](const auto& rows) { rows.add_to_dense(i, step, vector); }, stored_);
 }
 
-void Rows::cut() { divide(true); }
-void Rows::join() { divide(false); }
-
-void Rows::divide(bool in_parts) {
-    std::visit(
-        [&](auto& rows) {
-            if constexpr (!std::decay_t<decltype(rows)>::sparse) {
-                in_parts ? rows.cut() : rows.join();
-                whole_ = rows.whole();
-                layout_ = rows.layout();
-            }
-        },
-        stored_);
-}
-
-void Rows::prefetch_parts(Size i, PartsOfRow parts) const {
-    if (sparse_) return prefetch_sparse(i);
-    const Size first = whole_.count == 1 || parts.first == 0 ? 0 : layout_.second, last = parts.first + parts.count == whole_.count ? d_ : layout_.second;
-    prefetch_range(dense_ + i * row_bytes_ + first * (row_bytes_ / d_), (last - first) * (row_bytes_ / d_));
-}
-
 void Rows::prefetch_sparse(Size i) const {
     std::visit([&](const auto& rows) { rows.prefetch(i); }, stored_);
 }
@@ -88,13 +57,13 @@ Rows::Kernels Rows::kernels_of(const Storage& stored) {
         stored);
 }
 
-void Rows::scores_of_rows(const double* V, const Size* rows, Size count, PartsOfRow parts, Size first, Size last, double* const* out) const {
+void Rows::scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
     std::visit(
         [&](const auto& stored) {
             if constexpr (std::decay_t<decltype(stored)>::sparse) {
                 for (Size r = 0; r < count; ++r) stored.all_scores(V, rows[r], out[r]);
             } else {
-                stored.scores_of_rows(V, rows, count, parts, first, last, out);
+                stored.scores_of_rows(V, rows, count, first, last, out);
             }
         },
         stored_);

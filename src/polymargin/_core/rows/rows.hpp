@@ -29,7 +29,8 @@ public:
     template <class Stored>
     Rows(const Stored& stored)  // NOLINT: each storage is a matrix of rows
         : stored_(stored), kernels_(kernels_of(stored_)), n_(stored.n_rows()), d_(stored.n_features()), c_(stored.n_classes()), sparse_(Stored::sparse),
-          bytes_(stored.bytes()), weights_size_(stored.weights_size()), layout_(stored.layout()) {
+          bytes_(stored.bytes()), weights_size_(stored.weights_size()),
+          feature_step_(stored.weight_position(1, 0)), class_step_(stored.weight_position(0, 1)) {
         if constexpr (!Stored::sparse) {
             dense_ = reinterpret_cast<const char*>(stored.row(0));
             row_bytes_ = static_cast<Size>(reinterpret_cast<const char*>(stored.row(1)) - dense_);
@@ -42,7 +43,7 @@ public:
     Size bytes() const { return bytes_; }
     bool is_sparse() const { return sparse_; }
     Size weights_size() const { return weights_size_; }
-    Size weight_position(Size feature, Size k) const { return layout_.at(feature, k); }
+    Size weight_position(Size feature, Size k) const { return feature * feature_step_ + k * class_step_; }
 
     double squared_norm(Size i) const;  // 0 where it has no inverse
     double dot_dense(Size i, const double* vector) const;
@@ -51,33 +52,19 @@ public:
         if (sparse_) return prefetch_sparse(i);
         prefetch_range(dense_ + i * row_bytes_, row_bytes_);
     }
-    void prefetch_parts(Size i, PartsOfRow parts) const;
     void copy(Size i, double* out) const;  // into d doubles
 
     // `out` of all scores has room for the padded number of classes
     void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* every) const {
-        kernels_.scores(stored_, V, i, whole_, classes, count, out, every);
+        kernels_.scores(stored_, V, i, classes, count, out, every);
     }
     void all_scores(const double* V, Size i, double* out) const { kernels_.all_scores(stored_, V, i, out); }
 
-    // Dense rows in parts, or in one piece, as they are at first; weights that are not zero lie elsewhere then. What some parts of a row
-    // add to its scores, and some parts of a step.
-    void cut();
-    void join();
-    Size n_parts() const { return whole_.count; }
-    PartsOfRow whole() const { return whole_; }
-    void scores_of_parts(const double* V, Size i, PartsOfRow parts, const Index* classes, Size count, double* out, double* every) const {
-        kernels_.scores(stored_, V, i, parts, classes, count, out, every);
-    }
-    void add_parts(double* V, Size i, PartsOfRow parts, const Index* classes, const double* steps, Size count, double* every) const {
-        kernels_.add(stored_, V, i, parts, classes, steps, count, every);
-    }
-
-    // Of some rows, or parts of them, the scores of the classes from `first` to before `last`, into out[r][k]. Dense rows that are asked for together
+    // Of some rows the scores of the classes from `first` to before `last`, into out[r][k]. Dense rows that are asked for together
     // read the class vectors once; sparse ones find the scores of all classes, one by one.
-    void scores_of_rows(const double* V, const Size* rows, Size count, PartsOfRow parts, Size first, Size last, double* const* out) const;
+    void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const;
     void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* every) const {
-        kernels_.add(stored_, V, i, whole_, classes, steps, count, every);
+        kernels_.add(stored_, V, i, classes, steps, count, every);
     }
     void add_squares(const double* V, double* out) const;  // out_k += |v_k|^2
 
@@ -96,22 +83,19 @@ public:
 private:
     // What loops live on, of one storage: found once, not at every call.
     struct Kernels {
-        void (*scores)(const Storage&, const double*, Size, PartsOfRow, const Index*, Size, double*, double*);
+        void (*scores)(const Storage&, const double*, Size, const Index*, Size, double*, double*);
         void (*all_scores)(const Storage&, const double*, Size, double*);
-        void (*add)(const Storage&, double*, Size, PartsOfRow, const Index*, const double*, Size, double*);
+        void (*add)(const Storage&, double*, Size, const Index*, const double*, Size, double*);
     };
     static Kernels kernels_of(const Storage& stored);
 
-    void divide(bool in_parts);
     void prefetch_sparse(Size i) const;
 
     Storage stored_;
     Kernels kernels_;
     Size n_, d_, c_;
     bool sparse_;
-    Size bytes_, weights_size_;
-    Layout layout_;
-    PartsOfRow whole_{0, 1};
+    Size bytes_, weights_size_, feature_step_, class_step_;
     const char* dense_ = nullptr;  // dense rows: the first, and how long each is
     Size row_bytes_ = 0;
 };

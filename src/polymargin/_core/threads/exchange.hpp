@@ -26,12 +26,12 @@ public:
         classes_.insert(classes_.end(), classes, classes + count);
         steps_.insert(steps_.end(), steps, steps + count);
     }
-    // The k-th row of the next ones: the scores of some classes, or of all of them.
+    // The k-th row of the next ones: the scores of some classes, or all of them, which then are written where it wants them.
     void wants(Size k, Size i, const Index* classes, Size count) {
         wanted_.push_back({k, i, classes_.size(), count});
         classes_.insert(classes_.end(), classes, classes + count);
     }
-    void wants_all(Size k, Size i) { whole_.push_back({k, i}); }
+    void wants_all(Size i, double* scores) { whole_.push_back({i, scores}); }
 
     // share times what has moved
     void add_moved(const WeightPart& part, double share, Weights& weights, RowRoom& room) const {
@@ -56,7 +56,8 @@ private:
         Size k, i, first, count;
     };
     struct WholeRow {
-        Size k, i;
+        Size i;
+        double* scores;
     };
 
     std::vector<Row> moved_, wanted_;
@@ -77,17 +78,15 @@ public:
         constexpr Size ahead = 3;
         const auto& wanted = report.wanted_;
         for (Size k = 0; k < wanted.size(); ++k) {
-            if (k + ahead < wanted.size()) rows.prefetch_parts(wanted[k + ahead].i, part.columns);
+            if (k + ahead < wanted.size()) rows.prefetch(wanted[k + ahead].i);
             starts_[wanted[k].k] = at_;
             at_ += weights.part_of_scores(part, wanted[k].i, &report.classes_[wanted[k].first], wanted[k].count, &found_[at_], room);
         }
         whole_.clear();
         scores_.clear();
         for (const auto& row : report.whole_) {
-            starts_[row.k] = at_ + static_cast<Size>(part.first);
             whole_.push_back(row.i);
-            scores_.push_back(&found_[at_]);
-            at_ += rows.n_classes();
+            scores_.push_back(row.scores);
         }
         weights.part_of_all_scores(part, whole_.data(), whole_.size(), scores_.data());
     }

@@ -1,5 +1,4 @@
-// Dense rows and their class weights, class by class: one dot product over the features per class. Of rows that are cut the first halves of
-// all class vectors come before the second ones: a processor reads ahead of what it is asked for, and should find what its thread minds.
+// Dense rows and their class weights, class by class: one dot product over the features per class.
 #pragma once
 
 #include "rows/basics.hpp"
@@ -94,34 +93,15 @@ public:
 
     // `wide`: with the widest registers of this processor, where rows are long enough
     DenseRows(const T* data, Size n_rows, Size n_features, Size n_classes, bool wide = true)
-        : rows_{data, n_features}, wide_(wide && n_features >= shortest_wide ? WideKernels<T>::of_this_processor() : nullptr), n_(n_rows), c_(n_classes) {
-        join();
-    }
-
-    // Rows are cut in halves, at a cache line, or in one piece, as they are at first. Weights are laid out anew.
-    void cut() {
-        join();
-        n_parts_ = DenseData<T>::most_parts;
-        const Size d = rows_.d, half = (d / 2 + 7) / 8 * 8;
-        if (half >= d) return;  // the second part is empty
-        rows_.starts[1] = rows_.strides[0] = half;
-        rows_.strides[1] = padded(d - half);
-        rows_.offsets[1] = c_ * half - half;
-    }
-    void join() {
-        n_parts_ = 1;
-        rows_.starts[1] = rows_.starts[2] = rows_.d;
-        rows_.strides[0] = padded(rows_.d);
-        rows_.strides[1] = rows_.offsets[1] = 0;
-    }
-    PartsOfRow whole() const { return {0, n_parts_}; }
+        : rows_{data, n_features, padded(n_features)}, wide_(wide && n_features >= shortest_wide ? WideKernels<T>::of_this_processor() : nullptr),
+          n_(n_rows), c_(n_classes) {}
 
     Size n_rows() const { return n_; }
     Size n_features() const { return rows_.d; }
     Size n_classes() const { return c_; }
     Size bytes() const { return n_ * rows_.d * sizeof(T); }
-    Size weights_size() const { return c_ * (rows_.strides[0] + rows_.strides[1]); }
-    Layout layout() const { return {1, rows_.strides[0], rows_.starts[1], rows_.strides[1], rows_.offsets[1]}; }
+    Size weights_size() const { return c_ * rows_.stride; }
+    Size weight_position(Size feature, Size cls) const { return cls * rows_.stride + feature; }
 
     double squared_norm(Size i) const {
         return dot_rows(i, i);
@@ -145,29 +125,29 @@ public:
         for (Size j = 0; j < rows_.d; ++j) out[j] = static_cast<double>(row(i)[j]);
     }
 
-    void scores(const double* V, Size i, PartsOfRow parts, const Index* classes, Size count, double* out) const {
-        if (wide_) return wide_->scores(rows_, V, i, parts, classes, count, out);
-        Kernels::scores(rows_, V, i, parts, classes, count, out);
+    void scores(const double* V, Size i, const Index* classes, Size count, double* out, double* /*every*/) const {
+        if (wide_) return wide_->scores(rows_, V, i, classes, count, out);
+        Kernels::scores(rows_, V, i, classes, count, out);
     }
 
-    void all_scores(const double* V, Size i, double* out) const { scores(V, i, whole(), nullptr, c_, out); }
+    void all_scores(const double* V, Size i, double* out) const { scores(V, i, nullptr, c_, out, nullptr); }
 
     // Scores of some classes of some rows, out[r][k].
-    void scores_of_rows(const double* V, const Size* rows, Size count, PartsOfRow parts, Size first, Size last, double* const* out) const {
-        if (wide_) return wide_->scores_of_rows(rows_, V, rows, count, parts, first, last, out);
-        Kernels::scores_of_rows(rows_, V, rows, count, parts, first, last, out);
+    void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
+        if (wide_) return wide_->scores_of_rows(rows_, V, rows, count, first, last, out);
+        Kernels::scores_of_rows(rows_, V, rows, count, first, last, out);
     }
 
-    // all scores of two rows at once, which are not cut
+    // all scores of two rows at once
     void all_scores(const double* V, Size i, Size other, double* out, double* out_of_other) const {
         const double* v[4];
         Size k = 0;
         for (; k + 4 <= c_; k += 4) {
-            for (int u = 0; u < 4; ++u) v[u] = rows_.vector(V, k + u, 0);
+            for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * rows_.stride;
             dense_dots_of_two<4>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
         }
         for (; k < c_; ++k) {
-            v[0] = rows_.vector(V, k, 0);
+            v[0] = V + k * rows_.stride;
             dense_dots_of_two<1>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
         }
     }
@@ -186,9 +166,9 @@ public:
         return total;
     }
 
-    void add(double* V, Size i, PartsOfRow parts, const Index* classes, const double* steps, Size count) const {
-        if (wide_) return wide_->add(rows_, V, i, parts, classes, steps, count);
-        Kernels::add(rows_, V, i, parts, classes, steps, count);
+    void add(double* V, Size i, const Index* classes, const double* steps, Size count, double* /*every*/) const {
+        if (wide_) return wide_->add(rows_, V, i, classes, steps, count);
+        Kernels::add(rows_, V, i, classes, steps, count);
     }
 
     // vector += step x_i
@@ -203,10 +183,8 @@ public:
     // out_k += |v_k|^2
     void add_squares(const double* V, double* out) const {
         for (Size k = 0; k < c_; ++k) {
-            for (Size part = 0; part < n_parts_; ++part) {
-                const double* v = rows_.vector(V, k, part);
-                for (Size j = rows_.starts[part]; j < rows_.starts[part + 1]; ++j) out[k] += v[j] * v[j];
-            }
+            const double* v = V + k * rows_.stride;
+            for (Size j = 0; j < rows_.d; ++j) out[k] += v[j] * v[j];
         }
     }
 
@@ -217,7 +195,7 @@ private:
 
     DenseData<T> rows_;
     const WideKernels<T>* wide_;  // or none
-    Size n_, c_, n_parts_ = 1;
+    Size n_, c_;
 };
 
 }  // namespace polymargin

@@ -8,9 +8,9 @@ namespace polymargin {
 
 template <class T>
 struct WideKernels {
-    void (*scores)(const DenseData<T>&, const double*, Size, PartsOfRow, const Index*, Size, double*);
-    void (*scores_of_rows)(const DenseData<T>&, const double*, const Size*, Size, PartsOfRow, Size, Size, double* const*);
-    void (*add)(const DenseData<T>&, double*, Size, PartsOfRow, const Index*, const double*, Size);
+    void (*scores)(const DenseData<T>&, const double*, Size, const Index*, Size, double*);
+    void (*scores_of_rows)(const DenseData<T>&, const double*, const Size*, Size, Size, Size, double* const*);
+    void (*add)(const DenseData<T>&, double*, Size, const Index*, const double*, Size);
 
 #if defined(POLYMARGIN_WIDE)
     static const WideKernels* of_this_processor();
