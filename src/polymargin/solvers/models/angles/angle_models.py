@@ -182,11 +182,11 @@ class AngularModels:
         return self._crawls or self._is_over  # exact methods have done what they can
 
     def tighten(self, look: Look) -> bool:
-        if self._gives_up():
-            self._crawls, self.duals = True, self._tried.duals  # this model and all to come by another method
-            return True
         gap = look.promise - look.gain
         stalls = self._stall.note(gap)
+        if self._gives_up() or (stalls and self._has_another_method()):
+            self._crawls, self.duals = True, self._tried.duals  # this model and all to come by another method
+            return True
         self._asked = 0.3 * min(self._asked, gap / self._scale) if self._stall.waited else 0.3 * gap / self._scale
         return not stalls
 
@@ -198,6 +198,9 @@ class AngularModels:
             return slow or (self.visits >= self._patience * n and self._accuracy <= LATE)
         dear = self.visits < NEWTON_SHARE * self.max_visits  # Newton's steps cost more than epochs that lead somewhere
         return slow and not dear and self._newton_fits(self._tried.duals)
+
+    def _has_another_method(self) -> bool:
+        return self._small or self._newton_fits(self._tried.duals)
 
     def _newton_fits(self, duals: SparseDuals | None) -> bool:
         """One of Newton's methods: on free duals, or on the unknowns."""
