@@ -51,7 +51,8 @@ def test_machines_of_a_path_are_independent(wine):
     path = regularization_path(CrammerSingerSVC(random_state=0), *wine, CS)
     assert len({id(machine) for machine in path.machines}) == len(CS)
     assert path.norms.shape == (4, 3)
-    assert (np.diff(path.norms.sum(axis=1)) > 0).all()  # larger C, longer vectors
+    longer = np.diff(path.norms.sum(axis=1))  # larger C, longer vectors
+    assert (longer[:2] > 0).all() and longer[2] > -1e-4  # the last two have no row on the wrong side: one machine
     assert path.scores(*wine).shape == path.objectives.shape == path.n_iter.shape == (4,)
     assert not any(name.startswith("_warm") for name in vars(path.machines[0]))
 

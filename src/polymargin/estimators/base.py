@@ -36,6 +36,7 @@ from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
 from polymargin.problems.progress_lines import with_progress
 from polymargin.solvers import Solution, SparseDuals, Start, solve
+from polymargin.solvers.types import Passed
 
 if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of scikit-learn
     from polymargin.estimators.kernels.expansion import Expansion
@@ -43,20 +44,36 @@ if TYPE_CHECKING:  # loaded with the first kernel machine: they need much of sci
 
 
 class Warm(NamedTuple):
-    """What a fit leaves to the next: feasible duals, the solver's offsets, the costs, whether ascent crawled.
+    """What a fit leaves to the next: feasible duals, the solver's offsets, the costs, whether ascent crawled, the bound.
 
-    `of` is what else a machine needs to know.
+    `of` is what else a machine needs to know, `before` what the fit before it left, if a path goes on from there.
     """
 
     duals: SparseDuals
     b: NDArray[np.float64]
     cost: NDArray[np.float64]
     crawled: bool
+    dual: float
     of: Any = None
+    before: Warm | None = None
 
     def part(self, kept: NDArray[np.bool_]) -> Warm:
         """For a fit of some of the rows to a coarser tolerance, where ascent need not crawl."""
-        return self._replace(duals=self.duals.part(kept), cost=self.cost[kept], crawled=False)
+        return self._replace(duals=self.duals.part(kept), cost=self.cost[kept], crawled=False, before=None)
+
+    def after(self, before: Any) -> Warm:
+        """The same with what the fit before it left."""
+        return self._replace(before=before._replace(before=None)) if isinstance(before, Warm) else self
+
+    def passed(self, problem: Problem) -> tuple[Passed, Passed] | None:
+        """The one before this and this one, as they look from a problem whose costs are multiples of theirs."""
+        first, last = self.before, self
+        if first is None or len(first.b) != problem.n_classes or not problem.takes(first.duals):
+            return None
+        one, two = _multiple_of(problem.cost, first.cost), _multiple_of(problem.cost, last.cost)
+        if one is None or two is None or one == two:
+            return None
+        return Passed(first.duals, first.b, first.dual, one), Passed(last.duals, last.b, last.dual, two)
 
 
 _CALLER = 5  # levels from what `fit` calls to who called it, through the two wrappers of `fit`
@@ -408,13 +425,14 @@ class MarginClassifier(
         scaled = duals._replace(values=duals.values * ratios[duals.rows])
         # where ascent crawled it would crawl again, unless the costs have fallen
         crawled = last.crawled and float(problem.cost.sum()) >= float(last.cost.sum())
-        return Start(scaled, last.b, crawled=crawled, rescaled=bool(np.any(np.abs(ratios - 1.0) > _OTHER_COSTS)))
+        rescaled = bool(np.any(np.abs(ratios - 1.0) > _OTHER_COSTS))
+        return Start(scaled, last.b, crawled=crawled, rescaled=rescaled, passed=last.passed(problem))
 
     def _leftover(self, problem: Problem, solution: Solution) -> Any:
         """What `_start_from` needs of a fit; None if it left nothing to start from."""
         if solution.duals is None:
             return None
-        return Warm(solution.duals, solution.start_b, problem.cost, solution.crawled)
+        return Warm(solution.duals, solution.start_b, problem.cost, solution.crawled, solution.certificate.dual)
 
     def _leftover_of_part(self, last: Any, kept: NDArray[np.bool_], part: Problem) -> Any:
         """The same for a fit of some of the rows."""
@@ -441,6 +459,7 @@ class MarginClassifier(
         self.__dict__.update(facts)
 
     def _store(self, problem: Problem, solution: Solution, offsets: NDArray[Any]) -> None:
+        before = vars(self).get("_warm")
         for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self.class_offsets_ = offsets
@@ -448,7 +467,8 @@ class MarginClassifier(
         self.objective_ = solution.certificate.primal
         self.n_iter_ = solution.certificate.n_iter
         if self.warm_start and (last := self._leftover(problem, solution)) is not None:
-            self._warm = last  # the one attribute that is neither saved nor left on a path
+            # the one attribute that is neither saved nor left on a path
+            self._warm = last.after(before) if isinstance(last, Warm) else last
 
     def _representative(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         """Offsets as they are reported: a constant added to all of them changes no margin."""
@@ -630,6 +650,14 @@ def _in_blocks(scores: Callable[[Any], NDArray[Any]], X: Any, width: int) -> NDA
     """Scores of the rows, so many at a time that few arrays of this width are held."""
     step = max(1, BLOCK_ENTRIES // max(1, width))
     return np.concatenate([scores(X[start : start + step]) for start in range(0, max(1, X.shape[0]), step)])
+
+
+def _multiple_of(cost: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """What `other` costs are in these, if they are a multiple of them."""
+    if cost.shape != other.shape:
+        return None
+    multiple = float(other[0] / cost[0])
+    return multiple if np.allclose(other, multiple * cost, rtol=1e-12, atol=0.0) else None
 
 
 def _scaling_advice(largest: float) -> str:

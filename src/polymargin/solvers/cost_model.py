@@ -75,6 +75,12 @@ def multiples_pay(problem: Problem) -> bool:
     return problem.penalty.identity_hessian and not problem.loss.squared and average_fits(problem)
 
 
+def paths_pay(problem: Problem) -> bool:
+    """Whether a start is looked for on the line through the last two solutions of a path: plain norms and losses."""
+    plain = problem.penalty.identity_hessian and not problem.loss.squared and problem.loss.unit_targets
+    return plain and problem.n_rows * problem.n_classes <= LARGEST_ARRAY
+
+
 SMALL_MARGIN_STEP = 20_000  # rows times classes of a margin distribution machine up to which time does not matter
 KERNEL_WORKING_SET = 8192  # rows of one: its block of K is 268 MB
 

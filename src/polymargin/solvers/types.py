@@ -11,7 +11,7 @@ from scipy import sparse
 from polymargin.problems.certificate import Certificate
 from polymargin.problems.duals import NO_DUALS, SparseDuals, sparse_duals
 
-__all__ = ["NO_DUALS", "Machine", "Solution", "SparseDuals", "Start", "signs_of", "sparse_duals"]
+__all__ = ["NO_DUALS", "Machine", "Passed", "Solution", "SparseDuals", "Start", "signs_of", "sparse_duals"]
 
 Array = NDArray[np.float64]
 
@@ -60,12 +60,22 @@ class Solution(NamedTuple):
         return self.machine.b if self.inner_b is None else self.inner_b
 
 
+class Passed(NamedTuple):
+    """A solution of the same rows at other costs: duals, offsets, its bound, and its costs as a multiple of those now."""
+
+    duals: SparseDuals
+    b: Array
+    dual: float
+    cost: float
+
+
 class Start(NamedTuple):
     """Where a fit starts: offsets, and what else an earlier one left.
 
     Methods on duals ask for feasible ones, those on class vectors for W; what is missing is empty. `scales` are the class
     scales of machines that have them; `crawled` says that dual ascent did not get there, `rescaled` that the duals were
-    those of other costs, and have been multiplied to fit. `spread` is how the rows lie, or others like them.
+    those of other costs, and have been multiplied to fit. `spread` is how the rows lie, or others like them. `passed` are
+    the last two solutions of a path, the last one last.
     """
 
     duals: SparseDuals
@@ -75,6 +85,7 @@ class Start(NamedTuple):
     W: Array = np.empty((0, 0))
     rescaled: bool = False
     spread: tuple[Array, float] | None = None
+    passed: tuple[Passed, Passed] | None = None
 
 
 def signs_of(own: NDArray[np.integer[Any]], rivals: NDArray[np.integer[Any]], n_classes: int) -> NDArray[np.float64]:

@@ -44,6 +44,7 @@ from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import open_loop, open_scaled_loop
 from polymargin.solvers.ascent.moves import ClassScales, FreeIntercept, Move
+from polymargin.solvers.ascent.path_starts import place
 from polymargin.solvers.bounds import (
     Ray,
     Repaired,
@@ -306,6 +307,7 @@ def dual_ascent(
     `gives_up` is asked after looks at the true gap, with the epochs so far and a function that gets the duals. With
     `keeps_zeros` a fit that ends here may have a CSR matrix as its class vectors.
     """
+    start = None if start is None else _suited(problem, start)
     settings: dict[str, Any] = {"max_iter": max_iter, "n_threads": n_threads, "start": start, "gives_up": gives_up}
     if problem.penalty.class_scales is not None:
         loop = open_scaled_loop(problem, seed, n_threads)
@@ -314,14 +316,21 @@ def dual_ascent(
     else:  # offsets move between slices that end soon: an epoch over everything at each of their ends would not pay
         averages = not problem.fit_intercept and cost_model.average_fits(problem)
         loop = open_loop(problem, seed, n_threads=n_threads, averages=averages)
-    if start is not None and start.rescaled and cost_model.multiples_pay(problem):
-        start = start._replace(duals=best_of_two_multiples(problem, start.duals))
     # scales that move are at their fixed point together with the offsets: there a looser tie costs epochs
     centre = centre_and_coupling if problem.penalty.class_scales is None else centre_and_spread
     spread = None if start is None else start.spread
     if spread is None and problem.fit_intercept:
         spread = centre(problem.X)
     return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)._replace(spread=spread)
+
+
+def _suited(problem: Problem, start: Start) -> Start:
+    """Duals of other costs as they suit these: by what a path has passed, or else by two multiples."""
+    if start.passed is not None and cost_model.paths_pay(problem):
+        return start
+    if start.rescaled and cost_model.multiples_pay(problem):
+        start = start._replace(duals=best_of_two_multiples(problem, start.duals))
+    return start._replace(passed=None)
 
 
 def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
@@ -368,9 +377,13 @@ def climb_rows(
         intercept = FreeIntercept(loop, *spread, size)
         moves.append(intercept)
     if start is not None:
-        loop.set_duals(*start.duals)
+        b = start.b
+        if start.passed is None:
+            loop.set_duals(*start.duals)
+        else:
+            b = place(problem, loop, start, start.passed)
         if intercept is not None:
-            intercept.place(start.b if origin is None else start.b + origin @ loop.weights())
+            intercept.place(b if origin is None else b + origin @ loop.weights())
     ledger.at_hand = proof.at_hand
     rhythm = proof.plain if intercept is None else proof.with_intercept
     driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
