@@ -250,6 +250,8 @@ def _pairwise(problem: Problem, ledger: Ledger, settings: Settings, start: Start
         ledger.stage("dual ascent with weights of pairs", "the penalty is made of powers of distances")
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
         epochs = min(max_iter, _FEW_PAIR_EPOCHS) if cheap else max_iter
+        if start is not None and start.crawled:  # as in a problem with its neighbour's costs
+            epochs = min(epochs, _AFTER_CRAWLING)
         try:
             used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=settings.seed, start=start)
         except np.linalg.LinAlgError:  # weights beyond all bounds, of data that no weights suit
@@ -263,4 +265,4 @@ def _pairwise(problem: Problem, ledger: Ledger, settings: Settings, start: Start
     solution, multipliers = hinge_path(problem, ledger, max_iter=max_iter - used, start=start)
     end = replace(solution.certificate, n_iter=used + solution.certificate.n_iter)
     best = with_better_machine(solution._replace(certificate=end), now, ledger.tol)
-    return best._replace(notes=multipliers)
+    return best._replace(notes=multipliers, crawled=used > 0)

@@ -25,16 +25,19 @@ LARGEST_P = 1000  # of finite ones
 
 
 class WarmPairs(NamedTuple):
-    """What a fit leaves to the next: the machine, the multipliers of its pairs if there are such, and the costs."""
+    """What a fit leaves to the next: the machine, the multipliers of its pairs if there are such, the costs, whether ascent
+    crawled."""
 
     W: NDArray[np.float64]
     b: NDArray[np.float64]
     A: NDArray[np.float64] | None
     cost: NDArray[np.float64]
+    crawled: bool
 
     def part(self, kept: NDArray[np.bool_]) -> WarmPairs:
         """For a fit of some of the rows."""
-        return self._replace(A=None if self.A is None else self.A[kept], cost=self.cost[kept])
+        A = None if self.A is None else self.A[kept]
+        return self._replace(A=A, cost=self.cost[kept], crawled=False)
 
 
 @documented(fit_intercept="Whether the classes have offsets b. They are penalised by epsilon alone.")
@@ -196,7 +199,7 @@ class M3SVC(CostSensitiveClassifier):
 
     def _start_from(self, last: WarmPairs, problem: Problem) -> Start | None:
         """The last machine and its multipliers, scaled with the costs, if they fit this data."""
-        W, b, A, cost = last
+        W, b, A, cost, crawled = last
         suits = W.shape == (problem.n_features, problem.n_classes)
         if problem.loss.smooth and suits:
             return Start(NO_DUALS, b if problem.fit_intercept else np.zeros(problem.n_classes), W=W)
@@ -205,12 +208,13 @@ class M3SVC(CostSensitiveClassifier):
         if A is None or len(cost) != problem.n_rows or A[np.arange(len(A)), problem.y].any():
             return None
         duals = sparse_duals(A * (problem.cost / cost)[:, None])
-        return Start(duals, b, W=W) if suits else Start(duals, b)  # on active rows it has coordinates of its own
+        start = Start(duals, b, crawled=crawled and float(problem.cost.sum()) >= float(cost.sum()))
+        return start._replace(W=W) if suits else start  # on active rows it has coordinates of its own
 
     def _leftover(self, problem: Problem, solution: Solution) -> WarmPairs:
         A, duals = solution.notes, solution.duals
         A = duals.dense(problem.n_classes) if A is None and duals is not None else A
-        return WarmPairs(solution.machine.W, solution.machine.b, A, problem.cost)
+        return WarmPairs(solution.machine.W, solution.machine.b, A, problem.cost, solution.crawled)
 
     # ---- probabilities --------------------------------------------------------------------------------------------
 

@@ -28,12 +28,13 @@ from polymargin._core import native
 from polymargin.penalties.capabilities import PairPowers
 from polymargin.penalties.pairs.pairwise import pair_indices
 from polymargin.problems.certificate import Ledger
+from polymargin.solvers import cost_model
 from polymargin.solvers.ascent.driver import Driver, Proof, Rhythm
 from polymargin.solvers.ascent.loops import native_loop
 from polymargin.solvers.ascent.moves import FreeIntercept, Move, PairWeights
 from polymargin.solvers.interior.pair_iterate import PairIterate
 from polymargin.solvers.newton.faces.active_set import newton_on_pairs
-from polymargin.solvers.progress import Stall
+from polymargin.solvers.progress import Forecast, Stall
 from polymargin.solvers.rows import centre_and_coupling
 from polymargin.solvers.types import Start, sparse_duals
 
@@ -45,6 +46,7 @@ _SETTLED = 0.03  # of the pairs with multipliers: if fewer came and went in a sl
 _QUIET = 3  # slices of quiet pairs after which Newton steps are tried, or one
 _CHEAP = 2.0  # if the price of the weights is below so many tolerances
 _FUSED = 1e-6  # of the largest distance: shorter ones count as long as this
+_SPAN = 50  # epochs over which the pace is seen
 _PATIENCE = 200  # epochs that do not halve the gap, or half of all so far
 _RANGE = 28.0  # of log Q: a wider one cannot be inverted
 
@@ -111,7 +113,7 @@ class _PairAscent(Proof):
             self._load(start.duals.dense(now.A.shape[1]), start.b)
         self._pairs = np.empty(0, dtype=np.intp)
         self._quiet, self._settled, self._next_newton, self._gap_of_newton = 0, False, _FIRST_NEWTON, np.inf
-        self._stall = Stall(_PATIENCE, 0.5, share=0.5)
+        self._stall, self._forecast = Stall(_PATIENCE, 0.5, share=0.5), Forecast(_SPAN)
 
     def _loop(self, **settings: int) -> native.RowLoop:
         """A new loop, with its moves."""
@@ -159,12 +161,21 @@ class _PairAscent(Proof):
     def enough(self) -> bool:
         """Tries Newton steps if it is time; says when all is done or too many epochs are of no use."""
         slices = self.driver.slices
-        if self._stall.note(self._ledger.gap, at=self.driver.visits / self.driver.n_rows):
+        if self._stall.note(self._ledger.gap, at=self.driver.visits / self.driver.n_rows) or self._is_too_slow():
             return True
         if self._settled:
             helped = self._newton()
             self._next_newton = slices + (_AGAIN if helped else max(_AGAIN, slices // 2))  # too early, it was dear
         return self._ledger.done
+
+    def _is_too_slow(self) -> bool:
+        """Whether the epochs that are left will not do, and interior points would."""
+        epochs, left = self.driver.visits // self.driver.n_rows, self.driver.left / self.driver.n_rows
+        needed = self._forecast.needed(epochs, float(np.log(self._ledger.rel_gap / self._ledger.tol)))
+        if needed is None or epochs < cost_model.FEWEST_EPOCHS or needed <= left:
+            return False
+        design = self._now.design
+        return cost_model.assembly_fits(self._now.problem.n_rows, design.r + design.fit_intercept, self._metric.c)
 
     def _newton(self) -> bool:
         """Newton steps; whether they got so far that another loop goes on from there."""
