@@ -40,7 +40,6 @@ from polymargin.solvers.progress import Forecast
 from polymargin.solvers.rows import Design
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start, sparse_duals
 
-_AFTER_CRAWLING = 20  # epochs to see that a warm start is good enough, where ascent crawled before
 _SPAN = 50  # epochs over which its pace is seen
 _SCALED_INTERIOR_POINTS = 8  # that end a small fit with class scales, usually
 _FEW_SCALED_EPOCHS = 200  # before that, they are not worth a thought
@@ -97,9 +96,7 @@ def _moves_with_pairs(loss: ScoreLoss) -> bool:
 def _quadratic(problem: Problem, ledger: Ledger, settings: Settings, start: Start | None) -> Solution:
     max_iter, seed, n_threads = settings
     ascend = partial(dual_ascent, problem, ledger, seed=seed, n_threads=n_threads, keeps_zeros=True)
-    epochs = min(max_iter, cost_model.epochs_before_interior_points(problem))
-    if start is not None and start.crawled:  # the neighbour of a problem on which ascent crawled
-        epochs = min(epochs, _AFTER_CRAWLING)
+    epochs = cost_model.epochs_from(start, min(max_iter, cost_model.epochs_before_interior_points(problem)))
     ledger.stage("dual ascent", "it ends most fits within few epochs")
     solution = ascend(max_iter=epochs, start=start, gives_up=Pace(problem, ledger, max_iter).gives_up)
     left = max_iter - solution.certificate.n_iter
@@ -249,9 +246,7 @@ def _pairwise(problem: Problem, ledger: Ledger, settings: Settings, start: Start
     if problem.penalty.pair_powers is not None and not (cheap and ledger.tol < _EXACT_PAIRS):
         ledger.stage("dual ascent with weights of pairs", "the penalty is made of powers of distances")
         now = PairIterate(problem, Design(problem.X, problem.cost, problem.fit_intercept, not sparse.issparse(problem.X)))
-        epochs = min(max_iter, _FEW_PAIR_EPOCHS) if cheap else max_iter
-        if start is not None and start.crawled:  # as in a problem with its neighbour's costs
-            epochs = min(epochs, _AFTER_CRAWLING)
+        epochs = cost_model.epochs_from(start, min(max_iter, _FEW_PAIR_EPOCHS) if cheap else max_iter)
         try:
             used = pair_weighted_ascent(now, ledger, max_iter=epochs, seed=settings.seed, start=start)
         except np.linalg.LinAlgError:  # weights beyond all bounds, of data that no weights suit

@@ -14,13 +14,21 @@ from scipy import sparse
 
 from polymargin.problems.classes import Problem
 from polymargin.problems.labels import LabelProblem
-from polymargin.solvers.types import SparseDuals
+from polymargin.solvers.types import SparseDuals, Start
 
 LARGEST_ARRAY = 5_000_000  # entries of the dense n x c and n x min(n, d) arrays of the methods beside ascent
 
 # ---- ascent -----------------------------------------------------------------------------------------------------------
 
 FEWEST_EPOCHS = 200  # before ascent may be given up
+
+
+_AFTER_CRAWLING = 20  # epochs to see that a warm start is good enough, where ascent crawled before
+
+
+def epochs_from(start: Start | None, usual: int) -> int:
+    """Epochs before interior points: fewer for the neighbour of a problem that they have ended."""
+    return min(usual, _AFTER_CRAWLING) if start is not None and start.crawled else usual
 
 
 def flops_of_epoch(problem: Problem) -> float:

@@ -27,13 +27,14 @@ def solve_label_by_label(
     apart = LabelsApart(problem, seed, n_threads, start)
     ledger.at_hand = apart.at_hand
     ledger.stage("dual ascent label by label", "the labels share nothing but the rows")
-    first = min(max_iter, _epochs_before_interior_points(problem))
-    tol, groups, steps = _ROUNDED * ledger.tol, apart.groups(), 0
+    first = cost_model.epochs_from(start, min(max_iter, _epochs_before_interior_points(problem)))
+    tol, groups, steps, crawled = _ROUNDED * ledger.tol, apart.groups(), 0, False
     while True:
         for labels in groups:
             _ascend(apart, labels, tol, first)
         if first < max_iter and len(apart.unfinished(tol)):
             ledger.stage("interior points", "ascent crawls, and the system of a label is small")
+            crawled = True
             steps += _end_by_interior_points(apart, tol, max_iter - first)
             first = max_iter  # what rounding keeps from them is left to ascent
         duals = apart.duals
@@ -42,7 +43,8 @@ def solve_label_by_label(
         n_iter = min(max_iter, max(1, steps + int(np.ceil(apart.visits.max() / problem.n_rows))))
         ledger.add(apart.machine().primal, bound, n_iter)
         if ledger.done or n_iter >= max_iter or tol < _FINEST * ledger.tol:
-            return Solution(apart.machine(), duals, ledger.close(n_iter, "max_iter" if n_iter >= max_iter else "stalled"))
+            end = ledger.close(n_iter, "max_iter" if n_iter >= max_iter else "stalled")
+            return Solution(apart.machine(), duals, end, crawled=crawled)
         tol *= 0.1
         groups = [apart.unfinished(tol)]
 
@@ -74,7 +76,6 @@ def _end_by_interior_points(apart: LabelsApart, tol: float, max_iter: int) -> in
         most = max(most, found.certificate.n_iter)
         signed = np.zeros(apart.problem.n_rows)
         assert found.duals is not None
-        if found.certificate.dual > apart.dual[k]:
-            signed[pairs.pair_rows] = found.duals.values * pairs.y.signs
-            apart.take(int(k), found.machine, found.certificate.dual, signed)
+        signed[pairs.pair_rows] = found.duals.values * pairs.y.signs
+        apart.take(int(k), found.machine, found.certificate.dual, signed)
     return most

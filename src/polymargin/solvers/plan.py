@@ -62,13 +62,13 @@ def solve_labels(
         ledger.stage("majorisation", "it was asked for")
         return majorisation(problem, ledger, max_iter=max_iter, start=start)
     ledger.stage("dual ascent over labels", "it ends most fits within few epochs")
-    epochs = min(max_iter, _epochs_before_interior_points(problem))
+    epochs = cost_model.epochs_from(start, min(max_iter, _epochs_before_interior_points(problem)))
     solution = label_ascent(problem, ledger, max_iter=epochs, seed=seed, n_threads=n_threads, start=start)
     left = max_iter - solution.certificate.n_iter
     if ledger.done or left <= 0:
         return solution
     ledger.stage("interior points", "ascent crawls, and their system is small")
-    return label_interior(problem, ledger, max_iter=left, so_far=solution)
+    return label_interior(problem, ledger, max_iter=left, so_far=solution)._replace(crawled=True)
 
 
 def solve_sets(

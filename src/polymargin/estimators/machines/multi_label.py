@@ -31,13 +31,14 @@ _MOST_NAMES = 10  # that a warning tells
 
 
 class WarmSets(NamedTuple):
-    """What a fit leaves to the next: label sets, signed duals, offsets and costs."""
+    """What a fit leaves to the next: label sets, signed duals, offsets, costs, and whether ascent crawled."""
 
     y: LabelTable
     duals: SparseDuals
     b: Array
     cost: Array
     loss: str
+    crawled: bool = False
 
     def part(self, kept: NDArray[np.bool_], y: LabelTable) -> WarmSets:
         """For a fit of some of the rows, with their labels."""
@@ -303,12 +304,13 @@ class MultiLabelSVC(LabelMatrices, MarginClassifier):
             return None
         duals, old, new = last.duals, last.y.label_weight, problem.y.label_weight
         ratio = (problem.cost / last.cost)[duals.rows] * (new / old)[duals.classes]
-        return Start(duals._replace(values=duals.values * ratio), last.b)
+        crawled = last.crawled and bool((ratio >= 1.0).all())
+        return Start(duals._replace(values=duals.values * ratio), last.b, crawled=crawled)
 
     def _leftover(self, problem: SetProblem, solution: Solution) -> WarmSets | None:  # type: ignore[override]
         if solution.duals is None:
             return None
-        return WarmSets(problem.y, solution.duals, solution.start_b, problem.cost, problem.loss.name)
+        return WarmSets(problem.y, solution.duals, solution.start_b, problem.cost, problem.loss.name, solution.crawled)
 
     def _leftover_of_part(  # type: ignore[override]
         self, last: WarmSets, kept: NDArray[np.bool_], part: SetProblem

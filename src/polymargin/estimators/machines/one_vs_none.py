@@ -26,12 +26,13 @@ _DEFAULT_ALPHA = 0.5
 
 
 class WarmLabels(NamedTuple):
-    """What a fit leaves to the next: pairs, their duals, offsets and costs."""
+    """What a fit leaves to the next: pairs, their duals, offsets, costs, and whether ascent crawled."""
 
     y: Pairs
     values: NDArray[np.float64]
     b: NDArray[np.float64]
     cost: NDArray[np.float64]
+    crawled: bool = False
 
     def part(self, kept: NDArray[np.bool_]) -> WarmLabels:
         """For a fit of some of the rows."""
@@ -277,13 +278,14 @@ class OneVsNoneSVC(LabelMatrices, MarginClassifier):
         pairs = ((getattr(y, name) for y in (last.y, problem.y)) for name in ("starts", "labels", "signs"))
         if not all(np.array_equal(*both) for both in pairs) or len(last.b) != problem.n_classes:
             return None
-        duals = SparseDuals(problem.y.starts, problem.y.labels, last.values * (problem.cost / last.cost))
-        return Start(duals, last.b)
+        ratios = problem.cost / last.cost
+        duals = SparseDuals(problem.y.starts, problem.y.labels, last.values * ratios)
+        return Start(duals, last.b, crawled=last.crawled and bool((ratios >= 1.0).all()))
 
     def _leftover(self, problem: LabelProblem, solution: Solution) -> WarmLabels | None:  # type: ignore[override]
         if solution.duals is None:  # all solvers have them, unless they are interrupted
             return None
-        return WarmLabels(problem.y, solution.duals.values, solution.start_b, problem.cost)
+        return WarmLabels(problem.y, solution.duals.values, solution.start_b, problem.cost, solution.crawled)
 
     def _outcomes(self, targets: Targets) -> Outcomes:
         pairs: Pairs = targets.y  # type: ignore[assignment]

@@ -113,8 +113,9 @@ class LabelsApart:
         return Machine(self.W[:, [k]], self.b[[k]], float(self.primal[k]))
 
     def take(self, k: int, machine: Machine, dual: float, signed: Array) -> None:
-        """Another machine of a label, with signed duals (n,) that prove as much."""
-        self.W[:, k], self.b[k] = machine.W[:, 0], machine.b[0]
-        self.primal[k], self.dual[k] = machine.primal, max(dual, self.dual[k])
-        rows = np.flatnonzero(signed).astype(np.int32)
-        self._duals[k] = rows, signed[rows]
+        """Another machine of a label, and signed duals (n,) that prove as much: each where it is better."""
+        if machine.primal <= self.primal[k]:
+            self.W[:, k], self.b[k], self.primal[k] = machine.W[:, 0], machine.b[0], machine.primal
+        if dual > self.dual[k]:
+            rows = np.flatnonzero(signed).astype(np.int32)
+            self._duals[k], self.dual[k] = (rows, signed[rows]), dual
