@@ -145,6 +145,22 @@ def test_duals_can_be_taken_out_and_put_back(domain):
     assert other.dual == pytest.approx(loop.dual, rel=1e-10)
 
 
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_duals_that_are_put_in_replace_others(domain):
+    X, y, cost = problem_data(9)
+    loop, fresh = open_loop(native, domain, X, y, cost), open_loop(native, domain, X, y, cost)
+    loop.ascend(3 * len(y), 0.0)
+    early = loop.duals()
+    loop.ascend(50 * len(y), 1e-6)
+    loop.set_duals(*early)
+    fresh.set_duals(*early)
+    np.testing.assert_allclose(loop.weights(), fresh.weights(), atol=1e-12)
+    assert loop.dual == pytest.approx(fresh.dual, rel=1e-12)
+    loop.ascend(3 * len(y), 0.0)
+    assert loop.dual > fresh.dual
+    np.testing.assert_allclose(loop.weights(), values_of(loop, X, y)[1], atol=1e-9)
+
+
 def test_many_classes_move_rows_through_the_arena():
     """More classes than a slot first holds: rows outgrow their slots and the arena is compacted."""
     rng = np.random.default_rng(3)

@@ -44,7 +44,10 @@ public:
     SparseDuals sparse_duals() const { return state_.sparse_duals(); }
     // In the place of those that the loop has.
     void set_duals(const std::int64_t* starts, const Index* classes, const double* values) {
-        if (state_.has_duals()) state_.weights.multiply(0.0);
+        if (state_.has_duals()) {
+            state_.weights.multiply(0.0);
+            restore();
+        }
         for (Size i = 0; i < state_.n_rows(); ++i) {
             state_.set_row(i, classes + starts[i], values + starts[i], static_cast<Size>(starts[i + 1] - starts[i]));
         }
