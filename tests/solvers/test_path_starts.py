@@ -18,7 +18,6 @@ from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.ascent.row_ascent import dual_ascent
 from polymargin.solvers.types import Passed, SparseDuals
 
-
 COSTS = [(0.01, 0.02, 0.04), (0.1, 0.2, 0.4), (1.0, 1.6, 2.56), (8.0, 10.0, 14.0), (4.0, 2.0, 1.0)]
 
 
