@@ -355,10 +355,12 @@ def best_of_two_multiples(problem: Problem, duals: SparseDuals) -> SparseDuals:
     tau = problem.sparse_signed_duals(duals).tocoo()
     side_by_side = sparse.csr_array((tau.data, (tau.row, tau.col + c * ~bound[tau.row])), shape=(problem.n_rows, 2 * c))
     Z = row_sums(problem.X, side_by_side, problem.blocks)
-    if problem.fit_intercept:
-        Z -= np.outer(np.asarray(problem.X.mean(axis=0), dtype=np.float64), side_by_side.sum(axis=0))
-    first, second = Z[:, :c], Z[:, c:]
-    H = np.array([[np.sum(u * v) for u in (first, second)] for v in (first, second)])
+    parts = Z[:, :c], Z[:, c:]
+    H = np.array([[np.einsum("jk,jk->", u, v) for u in parts] for v in parts])
+    if problem.fit_intercept:  # of centred rows, without an array of these sums
+        mean, sums = np.asarray(problem.X.mean(axis=0), dtype=np.float64).ravel(), side_by_side.sum(axis=0).reshape(2, c)
+        pulls = (mean @ Z).reshape(2, c)
+        H += (mean @ mean) * (sums @ sums.T) - pulls @ sums.T - sums @ pulls.T
     factors = _largest_in_square(np.array([linear[bound].sum(), linear[~bound].sum()]), H)
     return duals._replace(values=duals.values * np.where(bound, *factors)[duals.rows])
 
