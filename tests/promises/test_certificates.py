@@ -9,9 +9,10 @@ import pytest
 from registry import all_estimators, each_machine, is_convex
 from scipy import sparse
 
-from polymargin import CrammerSingerSVC, LpNormSVC, load, regularization_path, save
+from polymargin import CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC, load, regularization_path, save
 from polymargin.features.shift import moved_alike, towards_zero
 from polymargin.problems.certificate import Ledger
+from polymargin.problems.classes import Problem
 
 STORAGES = {
     "float64": lambda X: X,
@@ -199,3 +200,26 @@ def test_p_by_cross_validation_on_columns_far_from_zero(iris):
     near, far = (fitted(LpNormSVC, rows, y, p="auto") for rows in (X, X + 1e6))
     assert far.p_ == near.p_
     np.testing.assert_allclose(far.p_scores_, near.p_scores_, atol=2.0 / 150)  # the sums round the rows
+
+
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, WestonWatkinsSVC])
+def test_single_precision_is_judged_once(machine, monkeypatch):
+    """The look that ends a fit is at the arrays that are returned: nobody evaluates them again."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=2000)
+    X = (np.eye(5, 20)[y] + 0.7 * rng.normal(size=(2000, 20))).astype(np.float32)
+    evaluated, primal = [], Problem.primal
+
+    def counted(self, W, b):
+        evaluated.append(W)
+        return primal(self, W, b)
+
+    monkeypatch.setattr(Problem, "primal", counted)
+    fitted = machine(random_state=0).fit(X, y)
+    assert not evaluated and fitted.certificate_.converged
+    assert fitted.class_vectors_.dtype == fitted.class_offsets_.dtype == np.float32
+    assert abs(fitted.class_offsets_.sum()) <= 1e-6
+    assert fitted.objective(X, y) == pytest.approx(fitted.objective_, rel=1e-12)
+    fine = machine(tol=1e-6, random_state=0).fit(X, y)  # rounding may matter: it is judged as it is, and as it is returned
+    assert fine.certificate_.converged and evaluated
+    assert fine.objective(X, y) == pytest.approx(fine.objective_, rel=1e-12)

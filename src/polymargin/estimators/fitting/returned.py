@@ -18,7 +18,7 @@ from scipy import sparse
 
 from polymargin.features.shift import towards_zero
 from polymargin.problems.certificate import Certificate, Ledger
-from polymargin.solvers import Solution
+from polymargin.solvers import Machine, Solution
 
 _ROOM = 0.95  # of the tolerance for the solver, where the result is going to be rounded
 QUICK = 100_000  # products of an evaluation that is always made
@@ -44,6 +44,10 @@ def solver_tolerance(tol: float, dtype: Any) -> float:
 def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Returned:
     """The solution's class vectors, with these offsets, in the precision of the data if that keeps the promise."""
     W = solution.machine.W
+    if _is_ready(problem, solution.machine):
+        ready, kind = solution.machine, problem.X.dtype
+        end = solution.certificate.of_primal(ready.primal, tol, lambda: problem.rounding(W, ready.b))
+        return Returned(_by_class(W.astype(kind)), ready.b.astype(kind), end)
     if problem.penalty.fixes_sum:
         W = W - W.mean(axis=1, keepdims=True)
     exact = _measured(problem, W, b, solution, tol)
@@ -56,6 +60,17 @@ def as_returned(problem: Any, solution: Solution, b: Array, tol: float) -> Retur
         if rounded.converged or (not exact.converged and rounded.primal - exact.primal <= tol * abs(exact.primal)):
             return Returned(_by_class(single), offsets, rounded)
     return Returned(_by_class(W), b, exact)
+
+
+def _is_ready(problem: Any, machine: Machine) -> bool:
+    """Whether the solver has judged it in the precision of the data, with offsets that add up to zero but for that."""
+    kind = problem.X.dtype
+    if kind == np.float64 or problem.fixes_sum_of_offsets or problem.penalty.fixes_sum or sparse.issparse(machine.W):
+        return False
+    W, b = machine.W, machine.b
+    if abs(b.mean()) > np.finfo(kind).eps * np.abs(b).max(initial=0.0) or W.size * problem.n_rows <= QUICK:
+        return False
+    return np.array_equal(W.astype(kind), W) and np.array_equal(b.astype(kind), b)
 
 
 def _are_equal(machine: tuple[Any, Array], other: tuple[Any, Array]) -> bool:

@@ -62,6 +62,8 @@ from polymargin.solvers.rows import centre_and_coupling, centre_and_spread
 from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
+_COARSE = 1e-5  # tolerance from which rounding to single precision is a small part of it
+_NEARLY = 1.5  # tolerances: where a rounded machine misses its own, it is looked at as it was before
 _TIGHT = 1e-7  # tolerance below which the loop's own sums and those of the arrays may differ by a part of it
 Watch = Callable[[int, Callable[[], SparseDuals]], bool]
 
@@ -82,7 +84,7 @@ class RowsProof(Proof):
         self._repaired: Repaired | None = None
         self._reduces = False  # which repair is tried first
         self._is_averaged = False  # the machine that was looked at last
-        self._sums: Any = None  # its class vectors, if they are sums of rows that are ready to be returned
+        self._ready: tuple[Any, Array] | None = None  # or, in the precision in which it is going to be returned
         self._best_bound = -np.inf
         self._best_duals: Callable[[], SparseDuals] | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
@@ -146,17 +148,16 @@ class RowsProof(Proof):
         self._multiple = 1.0
         primal = float(self.loop.averaged_value(self._n_threads))
         self._is_averaged = bool(np.isfinite(primal))
-        self._sums = None if self._is_averaged else self._sums_of_rows()
-        if self._sums is not None:
-            primal = self.problem.primal(self._sums, np.zeros(self.problem.n_classes))
-        elif not self._is_averaged:
-            primal = self.primal()
+        self._ready = None
+        if not self._is_averaged:
+            self._ready = self._sums_of_rows() or self._rounded(tol)
+            primal = self.primal() if self._ready is None else self._primal_of_ready()
         dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._duals_now()
-        at_end = not self._is_averaged and self._sums is None
-        if not at_end and primal - dual > tol * primal and (value := self.primal()) < primal:
-            primal, self._is_averaged, self._sums = value, False, None
+        another = self._is_averaged or (self._ready is not None and primal - dual <= _NEARLY * tol * primal)
+        if another and primal - dual > tol * primal and (value := self.primal()) < primal:
+            primal, self._is_averaged, self._ready = value, False, None
         if self._trivial < primal and self._trivial - dual <= tol * self._trivial < primal - dual:
             primal = self._shortened(primal, dual, tol)
         if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
@@ -168,7 +169,7 @@ class RowsProof(Proof):
 
         The longest that proves it too: so it still tells the classes apart.
         """
-        self._is_averaged, self._sums = False, None
+        self._is_averaged, self._ready = False, None
         W, b = self.iterate()
         for multiple in _MULTIPLES:
             value = self._primal_of_arrays(multiple * W, multiple * b) if multiple else self._trivial
@@ -214,20 +215,20 @@ class RowsProof(Proof):
     def trust(self, ledger: Ledger, epochs: int, primal: float) -> bool:
         if not self.problem.fit_intercept:  # nothing is repaired: a look is one pass over the rows
             return False
-        self._is_averaged, self._sums, self._multiple = False, None, 1.0
+        self._is_averaged, self._ready, self._multiple = False, None, 1.0
         ledger.add(primal, primal, epochs)
         self.best = Machine(*self.iterate(), primal)
         return True
 
     def at_hand(self) -> Machine:
-        self._is_averaged, self._sums, self._multiple = False, None, 1.0  # the loop may have gone on
+        self._is_averaged, self._ready, self._multiple = False, None, 1.0  # the loop may have gone on
         return super().at_hand()
 
     def iterate(self) -> tuple[Any, Array]:
         if self._is_averaged:
             return self.loop.averaged_machine()
-        if self._sums is not None:
-            return self._sums, np.zeros(self.problem.n_classes)
+        if self._ready is not None:
+            return self._ready
         W, b = self.loop.weights(), self.loop.intercepts()
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
@@ -236,7 +237,25 @@ class RowsProof(Proof):
         W, b = (W, b) if self._multiple == 1.0 else (self._multiple * W, self._multiple * b)
         return W, b - b.mean() if self.problem.loss.sums_to_zero else b
 
-    def _sums_of_rows(self) -> Any:
+    def _rounded(self, tol: float) -> tuple[Array, Array] | None:
+        """The iterate beside dense rows of single precision as it will be returned, so that it is judged once.
+
+        None where rounding might take a part of the tolerance that matters, or offsets are not returned as they are.
+        """
+        problem = self.problem
+        plain = problem.penalty.identity_hessian and self.origin is None and problem.fit_intercept
+        if not plain or tol < _COARSE or sparse.issparse(problem.X) or problem.X.dtype == np.float64:
+            return None
+        if problem.loss.sums_to_zero or not problem.row_domains.domain.margins.relative:
+            return None
+        W, b = self.iterate()
+        return W.astype(problem.X.dtype).astype(np.float64), (b - b.mean()).astype(problem.X.dtype).astype(np.float64)
+
+    def _primal_of_ready(self) -> float:
+        assert self._ready is not None
+        return self.problem.primal(*self._ready) if sparse.issparse(self.problem.X) else self._primal_of_arrays(*self._ready)
+
+    def _sums_of_rows(self) -> tuple[Any, Array] | None:
         """``W = X' tau`` of sparse rows, without an intercept, where few duals make that cheap; sparse if most of it is 0.
 
         It is in the precision of the rows, as it will be returned, so that it is judged once. None where it is dear. With
@@ -254,7 +273,7 @@ class RowsProof(Proof):
             return None
         W = sparse.csr_array(sparse.csr_array(problem.X).T @ problem.sparse_signed_duals(duals))
         W.data = W.data.astype(problem.X.dtype).astype(np.float64)
-        return W if W.nnz <= _MOSTLY_ZERO * entries else W.toarray()
+        return W if W.nnz <= _MOSTLY_ZERO * entries else W.toarray(), np.zeros(problem.n_classes)
 
     def duals(self) -> SparseDuals:
         """The duals whose value is the best bound."""
