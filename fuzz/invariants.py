@@ -94,7 +94,7 @@ def canonical_rows(X: Any) -> Any:
 
 
 def fit(case: Case, X: Any = None, **changes: Any) -> Trial:
-    """Fits the case, twice with a warm start; collects what is raised and said."""
+    """Fits the case, with a warm start after one or two fits at other C; collects what is raised and said."""
     return _observed(case, lambda caught: _fitted(case, case.X if X is None else X, changes, caught))
 
 
@@ -120,12 +120,12 @@ def _fitted(case: Case, X: Any, changes: dict[str, Any], caught: list[Any]) -> A
     est = case.estimator(**changes)
     refit = case.recipe.get("refit")
     if refit:
-        C = est.C
-        est.set_params(C=C * refit["C_factor"])
-        y, weight = case.y, case.sample_weight
-        est.fit(X, y if refit["same_rows"] else _reordered(y), weight)
+        C, weight = est.C, case.sample_weight
+        y = case.y if refit["same_rows"] else _reordered(case.y)
+        for factor in (*refit.get("before", ()), refit["C_factor"]):
+            est.set_params(C=C * factor).fit(X, y, weight)
         est.set_params(C=C)
-        del caught[:]  # what the first fit says is its own case
+        del caught[:]  # what earlier fits say is a case of their own
     return est.fit(X, case.y, case.sample_weight)
 
 

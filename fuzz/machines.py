@@ -205,8 +205,11 @@ def _draw_common(rng: Chooser, data: Recipe) -> Recipe:
 
 
 def _draw_refit(rng: Chooser) -> Recipe:
-    """What changes before the second fit of a warm start."""
-    return {"C_factor": float(rng.choice([0.01, 0.3, 1.0, 3.0, 100.0])), "same_rows": _chance(rng, 0.8)}
+    """What is different in the fits before a warm start: one, or two, as on a path."""
+    refit: Recipe = {"C_factor": float(rng.choice([0.01, 0.3, 1.0, 3.0, 100.0])), "same_rows": _chance(rng, 0.8)}
+    if _chance(rng, 0.5):
+        refit["before"] = [float(rng.choice([1e-3, 0.1, 0.5, 1.0, 2.0, 30.0]))]
+    return refit
 
 
 def _of_lp_norm(rng: Chooser, params: Recipe, data: Recipe) -> Recipe:
