@@ -10,6 +10,8 @@ import twins
 from loops import BUILDS, STORAGES, problem_data
 from loops import open_loop as open_any_loop
 
+from polymargin._core import native
+
 open_loop = functools.partial(open_any_loop, metric="between_classes")
 
 
@@ -92,3 +94,13 @@ def test_other_metrics_have_no_matrix(build):
     loop = open_loop(build, "box", X, y, cost)
     with pytest.raises(ValueError, match="another shape"):
         loop.change_metric(metric(6, 3)[1], 1.0)
+
+
+def test_what_is_not_a_number_is_no_hinge():
+    """Scores that are NaN must not look like margins that are met."""
+    y, cost = np.array([0, 1, 2], dtype=np.int32), np.ones(3)
+    for at in ((0, 0), (0, 1), (2, 2)):
+        S = np.zeros((3, 3))
+        S[at] = np.nan
+        assert np.isnan(native.hinge_value(S, y, cost, 1.0))
+    assert native.hinge_value(np.zeros((3, 3)), y, cost, 1.0) == 6.0

@@ -151,7 +151,7 @@ inline double hinge_value(const double* S, const Index* y, const double* cost, S
         if (i % 256 == 0) poll();
         const Size own = static_cast<Size>(y[i]);
         double row = -1.0;  // the own class adds 1
-        for (Size k = 0; k < c; ++k) row += std::max(0.0, 1.0 - t * (S[i * c + own] - S[i * c + k]));
+        for (Size k = 0; k < c; ++k) row += std::max(1.0 - t * (S[i * c + own] - S[i * c + k]), 0.0);  // in this order NaN stays NaN
         total += cost[i] * row;
     }
     return total;

@@ -71,11 +71,15 @@ class PairMetric:
 
     def set(self, log_Q: Array) -> None:
         c = self.c
-        self.log_Q = log_Q = np.maximum(log_Q, log_Q.max() - _RANGE)
+        log_Q = np.maximum(log_Q, log_Q.max() - _RANGE)
         Q = np.zeros((c, c))
-        Q[pair_indices(c)] = np.exp(log_Q)
+        with np.errstate(over="ignore"):
+            Q[pair_indices(c)] = np.exp(log_Q)
         Q += Q.T
-        self.L = np.diag(Q.sum(axis=1) + 2.0 * self.penalty.epsilon) - Q
+        L = np.diag(Q.sum(axis=1) + 2.0 * self.penalty.epsilon) - Q
+        if not np.isfinite(L).all():
+            raise np.linalg.LinAlgError("the weights of pairs are beyond all bounds")
+        self.log_Q, self.L = log_Q, L
         P = np.linalg.inv(self.L + np.trace(self.L) / c**2)
         P -= P.mean(axis=0)
         P -= P.mean(axis=1, keepdims=True)

@@ -87,7 +87,7 @@ class PairIterate:
         """Adds the iterate's values to the ledger; returns its bound. `pulls` are those of the multipliers, if known."""
         t, primal = self._best_multiple()
         if self.best is None:  # W = 0 at least, where powers of distances overflow
-            self.best = (native.hinge_value(self.S, self.y, self.cost, 0.0), np.zeros_like(self.V))
+            self.best = (self.problem.trivial_value(), np.zeros_like(self.V))
         if primal < self.best[0]:
             self.best = (primal, t * self.V)
             ledger.at_hand = lambda: best_machine(self)

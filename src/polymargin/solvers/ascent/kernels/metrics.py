@@ -15,6 +15,8 @@ moved is mixed by M. The dual never falls while M is below twice diag(h) on vect
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -163,7 +165,7 @@ class Paired(Identity):
             self._settles = False
             for _ in range(_SETTLING):
                 self._moves.see()
-                self._point.go(0.0)
+                self._go(0.0)
             self._point = moves.FixedPoint([self._moves])
         self._moves.see()
 
@@ -174,8 +176,12 @@ class Paired(Identity):
         if not self._root.any():
             return False
         before = self._metric.log_Q
-        self._point.go(tol)
+        self._go(tol)
         return self._metric.log_Q is not before
+
+    def _go(self, tol: float) -> None:
+        with suppress(np.linalg.LinAlgError):  # weights beyond all bounds: they stay
+            self._point.go(tol)
 
     def scores(self, S: Array) -> Array:
         return np.asarray(self._metric.P @ S)
