@@ -260,7 +260,7 @@ private:
     Assessment visit(Size i) {
         visit_.begin(state_, i);
         read();
-        visit_.examine(state_, schedule_.threshold());
+        visit_.examine(state_, schedule_.usual_threshold());
         settle(i);
         return visit_.seen;
     }

@@ -49,6 +49,9 @@ public:
     double part_of_epoch() const { return static_cast<double>(at_) / static_cast<double>(visits_.size()); }  // that is over
     const Progress& progress() const { return progress_; }
     double threshold() const { return threshold_; }  // the largest violation of the last epoch
+    // Half of a row's usual one: a bound that holds a dual harder is not left soon. (By the largest one the rows that are worst off would
+    // decide for all, and lists of many classes stay long.)
+    double usual_threshold() const { return usual_threshold_; }
     bool rests(Size i) const { return resting_[i]; }
     void rest(Size i, bool rests) { resting_[i] = rests; }
     void count_visits(std::int64_t visits) { progress_.visits += visits; }
@@ -128,6 +131,7 @@ public:
         progress_.estimate = sums.estimate;
         if (!visits_.empty()) quiet_level_ = sums.violation_sum / static_cast<double>(visits_.size());
         threshold_ = sums.violation_max;
+        usual_threshold_ = std::min(threshold_, 0.5 * quiet_level_);
         if (full_) full_estimate_ = sums.estimate;
         full_ = false;
         return sums.estimate <= 0.1 * full_estimate_;
@@ -178,7 +182,7 @@ private:
     std::vector<std::uint8_t> resting_, wait_, period_;
     std::vector<std::uint32_t> visits_;
     bool full_ = true;
-    double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
+    double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity, usual_threshold_ = infinity;
 };
 
 }  // namespace polymargin
