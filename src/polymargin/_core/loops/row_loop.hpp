@@ -5,7 +5,7 @@
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
 //   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
 //   - where most duals are free, or rows tie and no face lasts, epochs gather momentum (faces/momentum.hpp);
-//   - the average of an epoch as the machine that a look judges (closes);
+//   - the average of an epoch as the machine that a look judges (closes), or that of some epochs' ends (join_average);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (rows_together.hpp).
 #pragma once
 
@@ -50,6 +50,8 @@ public:
         Team team(rows_together_ ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
+        visits_averaged_ = 0.0;
+        visits_at_average_ = progress().visits;
         if (!state_.intercept.on) extrapolation_.forget();
         bool stepped = false;  // what gains dual value by a step has its primal one only after the next epoch
         for (std::int64_t k = 0; progress().visits < stop || stepped; ++k) {
@@ -60,6 +62,7 @@ public:
             epoch(std::max(stop - before, least), team, poll);
             if (has_momentum_ && hurries()) momentum_.judge(state_.dual - at_start);
             gain_of_visit_ = (state_.dual - dual) / static_cast<double>(progress().visits - before);
+            if (averages_slices_) join_average(stop);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
@@ -68,6 +71,7 @@ public:
             if constexpr (has_faces) stepped = try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
+        if (visits_averaged_ > 0.0) average_->multiply(1.0 / visits_averaged_);
         // beside an intercept duals are summed up anew wherever they are to prove something
         has_lost_ |= extrapolation_.lost() > (state_.intercept.on ? lost_at_most : 0.0);
         if (std::exchange(has_lost_, false)) extrapolation_.sum_up_again(poll);
@@ -118,6 +122,17 @@ private:
         next_average_ = (promises ? after_look : gap_of_average) * seen;
         if (!promises) average_.reset();
         return promises;
+    }
+
+    // The machine at the end of an epoch, or of some that are as many visits.
+    void join_average(std::int64_t stop) {
+        const double visits = static_cast<double>(progress().visits - visits_at_average_);
+        if (visits < static_cast<double>(state_.n_rows()) && progress().visits < stop) return;
+        if (!average_) average_ = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
+        average_->add(visits, state_.weights);
+        average_->centre() = state_.weights.centre();
+        visits_averaged_ += visits;
+        visits_at_average_ = progress().visits;
     }
 
     // a metric between the classes moves too often for faces; see solvers/newton/active_set.py
@@ -252,7 +267,7 @@ private:
         } else if (together_.now() == 1) {
             again = epoch_one_by_one(max_visits, poll);
         } else {
-            again = rows_together_->epoch(together_.now(), max_visits, average_.get(), team, poll);
+            again = rows_together_->epoch(together_.now(), max_visits, averages_slices_ ? nullptr : average_.get(), team, poll);
         }
         if (again) restore();
     }
@@ -294,7 +309,7 @@ private:
         if (visit_.moves()) {
             state_.dual += visit_.gain;
             if (visit_.n_moved > 0) extrapolation_.note(i);
-            if (average_ && visit_.n_moved > 0) lag_behind(i);
+            if (average_ && !averages_slices_ && visit_.n_moved > 0) lag_behind(i);
             state_.weights.add(i, visit_.moved.data(), visit_.steps.data(), visit_.n_moved);
             if (Metric::between_classes && reads_ahead_) {
                 for (Size k = 0; k < visit_.n_moved; ++k) ahead_[static_cast<Size>(visit_.moved[k])] += with_next_ * visit_.steps[k];
@@ -346,6 +361,8 @@ private:
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances
     static constexpr double gap_of_average = 0.5, ahead_of_average = 3.6, after_average = 1.25;
     static constexpr double after_look = 0.8;  // what must be left of an estimate that promised too much
+    double visits_averaged_ = 0.0;    // of slices whose epochs' ends are
+    std::int64_t visits_at_average_ = 0;  // when one joined them
     double next_average_ = infinity;  // estimate from which on it is tried again
     double with_next_ = 0.0;
     std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors

@@ -145,6 +145,8 @@ class RowsProof(Proof):
         self._multiple = 1.0
         primal = float(self.loop.averaged_value(self._n_threads))
         self._is_averaged = bool(np.isfinite(primal))
+        if self._is_averaged and self._is_coupled:
+            primal = self._primal_of_arrays(*self.iterate())
         self._sums = None if self._is_averaged else self._sums_of_rows()
         if self._sums is not None:
             primal = self.problem.primal(self._sums, np.zeros(self.problem.n_classes))
@@ -153,9 +155,13 @@ class RowsProof(Proof):
         dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._duals_now()
-        at_end = not self._is_averaged and self._sums is None
-        if not at_end and primal - dual > tol * primal and (value := self.primal()) < primal:
-            primal, self._is_averaged, self._sums = value, False, None
+        looked_at = self._is_averaged, self._sums
+        if (self._is_averaged or self._sums is not None) and primal - dual > tol * primal:
+            self._is_averaged, self._sums = False, None
+            if (value := self.primal()) < primal:
+                primal = value
+            else:
+                self._is_averaged, self._sums = looked_at
         if self._trivial < primal and self._trivial - dual <= tol * self._trivial < primal - dual:
             primal = self._shortened(primal, dual, tol)
         if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
@@ -223,11 +229,9 @@ class RowsProof(Proof):
         return super().at_hand()
 
     def iterate(self) -> tuple[Any, Array]:
-        if self._is_averaged:
-            return self.loop.averaged_machine()
         if self._sums is not None:
             return self._sums, np.zeros(self.problem.n_classes)
-        W, b = self.loop.weights(), self.loop.intercepts()
+        W, b = self.loop.averaged_machine() if self._is_averaged else (self.loop.weights(), self.loop.intercepts())
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
         if self.origin is not None:
@@ -321,7 +325,11 @@ def dual_ascent(
     spread = None if start is None else start.spread
     if spread is None and problem.fit_intercept:
         spread = centre(problem.X)
-    return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)._replace(spread=spread)
+    averages_slices = problem.penalty.class_scales is None and cost_model.average_fits(problem)
+    solution = climb_rows(
+        problem, loop, spread, ledger, keeps_zeros=keeps_zeros, averages_slices=averages_slices, **settings
+    )
+    return solution._replace(spread=spread)
 
 
 def _proximal_ascent(problem: Problem, ledger: Ledger, seed: int, *, n_threads: int, **settings: Any) -> Solution:
@@ -349,6 +357,7 @@ def climb_rows(
     gives_up: Watch | None = None,
     keeps_zeros: bool = False,
     origin: Array | None = None,
+    averages_slices: bool = False,
 ) -> Solution:
     """The same with a loop that is open, or what has its face; `spread` as by `centre_and_coupling` or `centre_and_spread`.
 
@@ -373,7 +382,8 @@ def climb_rows(
             intercept.place(start.b if origin is None else start.b + origin @ loop.weights())
     ledger.at_hand = proof.at_hand
     rhythm = proof.plain if intercept is None else proof.with_intercept
-    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
+    averages = loop.average_slices if averages_slices and intercept is not None else None
+    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves, averages)
 
     def enough() -> bool:
         return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))
