@@ -104,7 +104,7 @@ def test_threads_change_no_bit():
     assert np.array_equal(ends[0].weights(), ends[1].weights())
 
 
-# ---- squared maxima and means of the largest with few unknowns: before every epoch, where few duals are free -----------------
+# ---- squared maxima and means of the two largest with few unknowns: before every epoch --------------------------------
 
 TIES = {"squared_simplex": [], "squared_capped_simplex": [2], "squared_top_k": [2], "squared_absolute_simplex": [1.0, 1.0]}
 
@@ -122,7 +122,8 @@ def opened_ties(data, domain, storage="dense64", build=native, parameters=None):
 
 
 def gauge(domain, k, a):
-    return np.maximum(a.sum(axis=1), k * a.max(axis=1)) if domain in ("squared_capped_simplex", "squared_top_k") else a.sum(axis=1)
+    of_largest = domain in ("squared_capped_simplex", "squared_top_k")
+    return np.maximum(a.sum(axis=1), k * a.max(axis=1) if of_largest else 0.0)
 
 
 @pytest.mark.parametrize("domain,parameters", [*TIES.items(), ("squared_top_k", [3])])

@@ -9,7 +9,7 @@
 // (Nesterov 1983, with epochs for the gradient step), and the machine with it. P goes back into the domain; the machine follows by the
 // rows that have left it alone. Such a step may lower the dual, until the next epochs have lifted it: then k is halved.
 //
-// Squared maxima whose unknowns are few, and squared means of the largest, converge as slowly in as many directions, though few of their
+// Squared maxima whose unknowns are few, and squared means of the two largest, converge as slowly in as many directions, though few of their
 // duals are free: rows tie, and no face lasts. They go on before every epoch, with a k that grows more slowly, and what is judged is a step
 // with the epoch after it. Their duals have no bounds but 0, or those of a cone: no row has to look at all classes again.
 #pragma once

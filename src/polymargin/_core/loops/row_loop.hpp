@@ -164,10 +164,11 @@ private:
     // What momentum moves can be projected back where it leaves its domain.
     static constexpr bool may_gather = (Domain::has_faces || Domain::squares == Squares::of_gauge) && !Metric::between_classes && !Metric::has_scales;
 
-    // Squared maxima, or means of the largest, with few unknowns: their rows tie, and neither faces nor combinations of epochs last.
+    // Squared maxima, or means of the two largest, with few unknowns: their rows tie, and neither faces nor combinations of epochs last.
+    // (Of more of the largest epochs alone are quick.)
     bool hurries() const {
         constexpr bool ties = may_gather && (Domain::squares == Squares::of_sum || Domain::squares == Squares::of_gauge);
-        return ties && Unknowns::fit(state_) && !state_.shifted;
+        return ties && domain_.fewest() <= 4 && Unknowns::fit(state_) && !state_.shifted;
     }
 
     bool knows_better_than_momentum() const {

@@ -49,8 +49,8 @@ public:
     double part_of_epoch() const { return static_cast<double>(at_) / static_cast<double>(visits_.size()); }  // that is over
     const Progress& progress() const { return progress_; }
     double threshold() const { return threshold_; }  // the largest violation of the last epoch
-    // Half of a row's usual one: a bound that holds a dual harder is not left soon. (By the largest one the rows that are worst off would
-    // decide for all, and lists of many classes stay long.)
+    // A row's usual one, or twice as much whenever a look at everything has found much that was hidden: a bound that holds a dual harder is
+    // not left soon. (By the largest one the rows that are worst off would decide for all, and lists of many classes stay long.)
     double usual_threshold() const { return usual_threshold_; }
     bool rests(Size i) const { return resting_[i]; }
     void rest(Size i, bool rests) { resting_[i] = rests; }
@@ -128,10 +128,11 @@ public:
         // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
         progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
         progress_.epochs += 1;
+        if (full_ && sums.estimate > hidden * progress_.estimate) usual_share_ *= 2.0;
         progress_.estimate = sums.estimate;
         if (!visits_.empty()) quiet_level_ = sums.violation_sum / static_cast<double>(visits_.size());
         threshold_ = sums.violation_max;
-        usual_threshold_ = std::min(threshold_, 0.5 * quiet_level_);
+        usual_threshold_ = std::min(threshold_, usual_share_ * quiet_level_);
         if (full_) full_estimate_ = sums.estimate;
         full_ = false;
         return sums.estimate <= 0.1 * full_estimate_;
@@ -171,6 +172,9 @@ private:
         period_[i] = seen.violation < quiet_level_ ? static_cast<std::uint8_t>(longer) : std::uint8_t{0};
         wait_[i] = period_[i];
     }
+
+    static constexpr double hidden = 1.2;  // estimates of everything, in those before, that are much more
+    double usual_share_ = 1.0;
 
     Size at_ = 0;  // which of the visits is being made
     bool waiting_;
