@@ -279,6 +279,26 @@ def test_a_matrix_that_is_diagonal_makes_class_scales():
         np.testing.assert_allclose(a, exact, atol=1e-8)
 
 
+@pytest.mark.parametrize("domain,k", [("squared_capped_simplex", 2), ("squared_top_k", 2), ("squared_top_k", 3)])
+def test_a_gauge_is_found_from_any_duals(domain, k):
+    """Those of the end, or of a neighbour, say which of them are tied; duals of 0 say nothing."""
+    rng, same = np.random.default_rng(8), 0
+    for _ in range(300):
+        count, q, cost = int(rng.integers(2, 7)), float(10.0 ** rng.uniform(-1, 1)), float(10.0 ** rng.uniform(-1, 1))
+        o, H = rng.normal(size=count + 1) + np.append(np.ones(count), 0.0), q * np.ones(count + 1)
+
+        def solved(o, a, q=q, cost=cost, H=H):
+            g = o - q * np.append(a, -a.sum())
+            return solved_row(native, domain, g[:-1], a, float(g[-1]), H, cost, parameters=[k])
+
+        exact = solved(o, np.zeros(count))
+        near = solved(o + 0.05 * rng.normal(size=count + 1), np.zeros(count))
+        np.testing.assert_allclose(solved(o, exact), exact, atol=1e-11 * max(1.0, exact.max()))
+        np.testing.assert_allclose(solved(o, near), exact, atol=1e-11 * max(1.0, exact.max()))
+        same += bool(((near > 0.0) == (exact > 0.0)).all())
+    assert 100 < same < 300  # neighbours of the same face, and of others
+
+
 # ---- kernels ----------------------------------------------------------------------------------------------------------
 
 

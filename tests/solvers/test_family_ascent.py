@@ -16,6 +16,7 @@ from polymargin.losses import CrammerSingerHinge, LeeLinWahbaHinge, OneVsRestHin
 from polymargin.penalties import BlockNorm, CoupledNorm, SquaredNorm, ZeroSumNorm
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
+from polymargin.solvers.ascent import driver
 from polymargin.solvers.ascent.loops import open_loop
 from polymargin.solvers.ascent.row_ascent import RowsProof, dual_ascent
 from polymargin.solvers.plan import solve
@@ -138,7 +139,7 @@ def test_every_loss_takes_a_coupling(name, loss, fit_intercept, alpha):
     problem = replace(problem_of(loss, fit_intercept), penalty=CoupledNorm(alpha))
     best = optimum_of(name, problem, penalty, fit_intercept, vectors_sum_to_zero=False).value
     crawls = name == "total_max" and loss.squared  # all margins of a row tie
-    solution = ascent(problem, tol=5e-3 if crawls else 1e-6)
+    solution = ascent(problem, tol=5e-3 if crawls else 1e-6, max_iter=100_000)  # maxima crawl: in a fit others end them
     assert solution.certificate.status == "optimal"
     assert solution.certificate.dual <= best * (1 + 1e-7)
     assert solution.machine.primal == pytest.approx(best, rel=5e-3 if crawls else 3e-6)
@@ -217,3 +218,37 @@ def test_bounds_stay_true_on_long_rows(loss, fit_intercept):
     end, machine = solution.certificate, solution.machine
     assert end.dual <= problem.primal(machine.W, machine.b) * (1 + 1e-9)
     assert proof_of(problem, solution.duals) >= end.dual - 1e-6 * max(abs(end.dual), abs(end.primal))
+
+
+@each_loss
+def test_averages_of_slices_are_certified_as_they_are_returned(name, loss, monkeypatch):
+    """Here all slices are averaged, not only those that may be the last where estimates fall slowly."""
+    monkeypatch.setattr(driver, "_NEAR", np.inf)
+    monkeypatch.setattr(driver, "_SLOW", 0.0)
+    looks, bound = [], RowsProof._bound
+    monkeypatch.setattr(RowsProof, "_bound", lambda proof, *at: looks.append(proof._is_averaged) or bound(proof, *at))
+    problem = problem_of(loss, True, n=400)
+    solution = ascent(problem, tol=1e-5)
+    machine, end = solution.machine, solution.certificate
+    assert end.status == "optimal"
+    assert machine.primal == pytest.approx(problem.primal(machine.W, machine.b), rel=1e-9)
+    assert problem.primal(machine.W, machine.b) - end.dual <= 1.001e-5 * machine.primal
+    assert any(looks)
+
+
+def test_the_average_of_a_slice_is_that_of_its_epochs():
+    problem = problem_of(OneVsRestHinge(), True, n=400)
+    loops = [open_loop(problem, 0) for _ in range(2)]
+    for loop in loops:
+        loop.start_intercept(problem.X.mean(axis=0), 0.1)
+    loops[0].average_slices(True)
+    loops[0].ascend(3 * 400, 0.0)
+    ends = []
+    for _ in range(3):
+        loops[1].ascend(400, 0.0)
+        ends.append((loops[1].weights(), loops[1].intercepts()))
+    for averaged, parts in zip(loops[0].averaged_machine(), zip(*ends, strict=True), strict=True):
+        np.testing.assert_allclose(averaged, np.mean(parts, axis=0), rtol=1e-10, atol=1e-12)
+    loops[0].average_slices(False)
+    loops[0].ascend(400, 0.0)
+    assert loops[0].averaged_value(1) == np.inf

@@ -204,9 +204,14 @@ class PartsLoop:
         """Of the proximal problem: W and the offsets have the squares of the dual in their penalties."""
         return loss + 0.5 * self._inner(self.shared, self.shared) - self.dual
 
+    @property
+    def has_average(self) -> bool:
+        return self._best is not None
+
     def averaged_value(self, n_threads: int) -> float:
         """Of the best machine that has been looked at."""
-        return np.inf if self._best is None else self._best.primal
+        assert self._best is not None
+        return self._best.primal
 
     def averaged_machine(self) -> tuple[Array, Array]:
         assert self._best is not None

@@ -45,6 +45,8 @@ def can_have_native_loss(problem: Problem, W: Any) -> bool:
     X = problem.X
     if problem.loss.row_problem is None or problem.loss.domain is None or W.dtype != np.float64:
         return False
+    if X.shape[0] != problem.n_rows:  # they are elsewhere
+        return False
     if sparse.issparse(X):
         in_rows = W.format == "csr" if sparse.issparse(W) else bool(W.flags.c_contiguous)
         return X.shape[1] <= np.iinfo(np.int32).max and in_rows

@@ -85,6 +85,8 @@ void bind_rows(nb::module_& m) {
              [](const RowAscent& self, int n_threads) {
                  return without_gil([&](const Poll& poll) { return self.loss(n_threads, poll); });
              }, "n_threads"_a)
+        .def("average_slices", [](RowAscent& self, bool on) { self.average_slices(on); }, "on"_a)
+        .def_prop_ro("has_average", [](const RowAscent& self) { return self.average() != nullptr; })
         .def("averaged_value",
              [](const RowAscent& self, int n_threads) {
                  if (!self.average()) return infinity;

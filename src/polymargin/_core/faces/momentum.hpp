@@ -8,6 +8,10 @@
 //
 // (Nesterov 1983, with epochs for the gradient step), and the machine with it. P goes back into the domain; the machine follows by the
 // rows that have left it alone. Such a step may lower the dual, until the next epochs have lifted it: then k is halved.
+//
+// Squared maxima whose unknowns are few, and squared means of the two largest, converge as slowly in as many directions, though few of their
+// duals are free: rows tie, and no face lasts. They go on before every epoch, with a k that grows more slowly, and what is judged is a step
+// with the epoch after it. Their duals have no bounds but 0, or those of a cone: no row has to look at all classes again.
 #pragma once
 
 #include <memory>
@@ -21,24 +25,52 @@ class Momentum {
 public:
     explicit Momentum(DualState& state) : state_(state) {}
 
+    // When steps are due, in epochs: since the last one, and before the end; beta is k / (k + delay), `most` at most (more is left as noise
+    // in the value).
+    struct Rhythm {
+        double since, left, delay, most;
+        bool judges_at_once;  // without the epochs after it
+    };
+    static constexpr Rhythm steady{2.0, 1.5, 3.0, 0.7, true}, quick{0.25, 0.75, 6.0, 0.8, false};
+
     // Whether a step costs little beside so many visits of rows with so many free duals in all.
     bool pays(double visits, double n_free) const;
 
-    // No signal interrupts it: machine and duals must not part. All rows must have been restored.
-    void step();
+    // No signal interrupts it: machine and duals must not part.
+    void step(const Rhythm& rhythm);
+    void judge(double gain) { age_ = gain < 0.0 ? age_ / 2 : age_; }  // of the dual
     void forget() { age_ = 0; }
 
 private:
-    static constexpr double most = 0.7;   // beta at most: more is left as noise in the value
     static constexpr double share = 0.1;  // of the work of epochs that a step may cost
 
+    // All duals that are not zero, row by row.
+    struct Point {
+        std::vector<Size> starts;
+        std::vector<Index> classes;
+        std::vector<double> values;
+
+        void clear() {
+            starts.assign(1, 0);
+            classes.clear();
+            values.clear();
+        }
+        void append(Index label, double value) {
+            classes.push_back(label);
+            values.push_back(value);
+        }
+        void end_row() { starts.push_back(values.size()); }
+    };
+
     void move_row(Size i, double beta);
+    void take(Size i, Size count, double* a);
 
     DualState& state_;
     Size age_ = 0;  // k
     std::unique_ptr<Weights> before_;
-    std::vector<double> duals_before_, ahead_, moved_, scratch_;  // (n, c); of one row
-    std::vector<Index> listed_;
+    Point duals_before_, duals_now_;
+    std::vector<double> ahead_, moved_, scratch_;  // of one row
+    std::vector<Index> listed_, touched_;
 };
 
 }  // namespace polymargin

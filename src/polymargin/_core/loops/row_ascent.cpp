@@ -10,7 +10,8 @@ namespace polymargin {
 constexpr Size small_vectors = Size{1} << 15;  // bytes of class vectors that stay in the nearest cache from row to row
 
 RowAscent::RowAscent(const RowTask& task, LossRules rules, bool coupled)
-    : state_(task.rows, task.y, task.cost, std::move(rules), coupled), schedule_(task.rows.n_rows(), task.rows.bytes(), task.settings) {}
+    : state_(task.rows, task.y, task.cost, std::move(rules), coupled), schedule_(task.rows.n_rows(), task.rows.bytes(), task.settings),
+      has_averages_(task.settings.averages) {}
 RowAscent::~RowAscent() = default;
 
 double RowAscent::loss(const Weights& weights, int n_threads, const Poll& poll) const {

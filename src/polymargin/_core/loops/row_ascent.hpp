@@ -31,7 +31,11 @@ public:
     double loss(int n_threads, const Poll& poll) const { return loss(state_.weights, n_threads, poll); }
     double loss(const Weights& weights, int n_threads, const Poll& poll) const;
 
-    // The machine on its way through the last epoch, on average, if that looked at everything (LoopSettings::averages).
+    // Whether the ends of the epochs of a call of `ascend` are averaged; not for a loop with LoopSettings::averages.
+    void average_slices(bool on) { averages_slices_ = on && !has_averages_; }
+
+    // The machine on its way through the last epoch, on average, if that looked at everything (LoopSettings::averages), or through the
+    // epochs of the last call of `ascend`.
     const Weights* average() const { return average_.get(); }
 
     // Every row looks at every class again.
@@ -65,6 +69,8 @@ protected:
     DualState state_;
     Schedule schedule_;
     std::unique_ptr<Weights> average_;
+    bool averages_slices_ = false;
+    const bool has_averages_;
 };
 
 }  // namespace polymargin

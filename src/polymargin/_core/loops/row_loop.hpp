@@ -4,8 +4,8 @@
 //   - rows that hardly violate their optimality conditions wait some epochs (schedule.hpp);
 //   - once the free duals are known, conjugate gradients on that face replace hundreds of epochs (faces/);
 //   - the last epochs are extrapolated, which needs no look at the rows (faces/extrapolation.hpp);
-//   - where most duals are free epochs gather momentum (faces/momentum.hpp);
-//   - the average of an epoch as the machine that a look judges (closes);
+//   - where most duals are free, or rows tie and no face lasts, epochs gather momentum (faces/momentum.hpp);
+//   - the average of an epoch as the machine that a look judges (closes), or that of some epochs' ends (join_average);
 //   - some rows at a time, shared by threads, where rows have little to do with each other (rows_together.hpp).
 #pragma once
 
@@ -50,14 +50,19 @@ public:
         Team team(rows_together_ ? std::min(settings_.n_threads, static_cast<int>(Weights::most_parts)) : 1);
         together_.begin(state_, progress().visits);
         average_.reset();
+        visits_averaged_ = 0.0;
+        visits_at_average_ = progress().visits;
         if (!state_.intercept.on) extrapolation_.forget();
         bool stepped = false;  // what gains dual value by a step has its primal one only after the next epoch
         for (std::int64_t k = 0; progress().visits < stop || stepped; ++k) {
+            const double at_start = state_.dual;
             if constexpr (may_gather) gather_momentum(stop, poll);
             const std::int64_t before = progress().visits, least = stepped ? static_cast<std::int64_t>(state_.n_rows()) : 0;
             const double dual = state_.dual;
             epoch(std::max(stop - before, least), team, poll);
+            if (has_momentum_ && hurries()) momentum_.judge(state_.dual - at_start);
             gain_of_visit_ = (state_.dual - dual) / static_cast<double>(progress().visits - before);
+            if (averages_slices_) join_average(stop);
             if (state_.metric.shrinkage.on()) state_.refresh_dual();  // steps have gained more than their bound
             const bool fell = progress().estimate <= 0.8 * last_check || k >= 20;
             if ((fell || settings_.averages) && closes(tol, stop, team, poll)) break;
@@ -66,6 +71,7 @@ public:
             if constexpr (has_faces) stepped = try_face_step(tol, poll);
             together_.check(state_, progress().visits, false);
         }
+        if (visits_averaged_ > 0.0) average_->multiply(1.0 / visits_averaged_);
         // beside an intercept duals are summed up anew wherever they are to prove something
         has_lost_ |= extrapolation_.lost() > (state_.intercept.on ? lost_at_most : 0.0);
         if (std::exchange(has_lost_, false)) extrapolation_.sum_up_again(poll);
@@ -81,7 +87,7 @@ private:
         rules.squares = Domain::squares;
         rules.room = [domain](const RowDuals& duals) { return domain.room(duals); };
         rules.square = [domain](const RowDuals& duals) { return domain.square(duals); };
-        if constexpr (Domain::has_faces) {
+        if constexpr (Domain::has_faces || Domain::squares != Squares::none) {
             rules.project = [domain](const RowDuals& duals, bool closed, double held, double* a, double* scratch) {
                 domain.project(duals, closed, held, a, scratch);
             };
@@ -118,6 +124,17 @@ private:
         return promises;
     }
 
+    // The machine at the end of an epoch, or of some that are as many visits.
+    void join_average(std::int64_t stop) {
+        const double visits = static_cast<double>(progress().visits - visits_at_average_);
+        if (visits < static_cast<double>(state_.n_rows()) && progress().visits < stop) return;
+        if (!average_) average_ = std::make_unique<Weights>(state_.rows, state_.intercept, state_.metric);
+        average_->add(visits, state_.weights);
+        average_->centre() = state_.weights.centre();
+        visits_averaged_ += visits;
+        visits_at_average_ = progress().visits;
+    }
+
     // a metric between the classes moves too often for faces; see solvers/newton/active_set.py
     static constexpr bool has_faces = Domain::has_faces && !Metric::between_classes;
     struct NoFaces {
@@ -126,6 +143,7 @@ private:
     using Faces = std::conditional_t<has_faces, FaceStep<Domain>, NoFaces>;
 
     bool extrapolates() const {
+        if (hurries()) return false;
         constexpr bool knows_how = has_faces && !Domain::absolute && !Metric::has_scales && !Metric::has_sum;
         return knows_how && (settings_.averages || state_.intercept.on) && !state_.shifted && !state_.metric.shrinkage.on();
     }
@@ -143,25 +161,41 @@ private:
         if (!extrapolation_.is_on() && near && extrapolation_.pays(visits)) extrapolation_.begin();
     }
 
-    // What momentum moves is a quadratic, and can be projected back where it leaves its domain.
-    static constexpr bool may_gather = has_faces && Domain::squares != Squares::of_gauge && !Metric::has_scales;
+    // What momentum moves can be projected back where it leaves its domain.
+    static constexpr bool may_gather = (Domain::has_faces || Domain::squares == Squares::of_gauge) && !Metric::between_classes && !Metric::has_scales;
 
-    bool knows_better_than_momentum() const {
-        return extrapolates() || (Domain::squares != Squares::none && face_.is_direct()) || state_.metric.shrinkage.on() || state_.shifted;
+    // Squared maxima, or means of the two largest, with few unknowns: their rows tie, and neither faces nor combinations of epochs last.
+    // (Of more of the largest epochs alone are quick.)
+    bool hurries() const {
+        constexpr bool ties = may_gather && (Domain::squares == Squares::of_sum || Domain::squares == Squares::of_gauge);
+        return ties && domain_.fewest() <= 4 && Unknowns::fit(state_) && !state_.shifted;
     }
 
-    // Where most duals are free. All rows look at everything after it; the epochs left clear what it disturbs.
+    bool knows_better_than_momentum() const {
+        const bool direct = Domain::squares != Squares::none && Unknowns::fit(state_);
+        return state_.metric.shrinkage.on() || state_.shifted || (!hurries() && (!has_faces || extrapolates() || direct));
+    }
+
+    // Where most duals are free, or faces do not last and the estimate falls slowly.
     void gather_momentum(std::int64_t stop, const Poll& poll) {
-        const std::int64_t period = momentum_epochs * static_cast<std::int64_t>(state_.n_rows()), left = stop - progress().visits;
-        if (progress().visits < std::max(next_momentum_, period) || 4 * left < 3 * period || knows_better_than_momentum()) return;
-        next_momentum_ = progress().visits + period;
-        const double n_free = count_free(), n_duals = (domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0) + (domain_.has_own() ? 1.0 : 0.0);
-        has_momentum_ = n_free >= 0.5 * static_cast<double>(state_.n_rows()) * n_duals && momentum_.pays(static_cast<double>(period), n_free);
+        const bool hurried = hurries();
+        const Momentum::Rhythm& rhythm = hurried ? Momentum::quick : Momentum::steady;
+        const double n = static_cast<double>(state_.n_rows());
+        const std::int64_t now = progress().visits, since = static_cast<std::int64_t>(rhythm.since * n);
+        if (now < std::max(next_momentum_, since) || static_cast<double>(stop - now) < rhythm.left * n || knows_better_than_momentum()) return;
+        next_momentum_ = now + since;
+        const double last = std::exchange(estimate_at_momentum_, progress().estimate);
+        has_momentum_ = hurried ? progress().estimate >= slow_pace * last : most_are_free(rhythm.since * n);
         if (!has_momentum_) return momentum_.forget();
         poll();
-        restore();
-        momentum_.step();
+        if (!hurried) restore();  // all rows look at everything after it; the epochs left clear what it disturbs
+        momentum_.step(rhythm);
         has_lost_ |= !state_.intercept.on;
+    }
+
+    bool most_are_free(double visits) const {
+        const double n_free = count_free(), n_duals = (domain_.has_rivals() ? static_cast<double>(c_ - 1) : 0.0) + (domain_.has_own() ? 1.0 : 0.0);
+        return n_free >= 0.5 * static_cast<double>(state_.n_rows()) * n_duals && momentum_.pays(visits, n_free);
     }
 
     double count_free() const {
@@ -170,7 +204,7 @@ private:
             const auto& slot = state_.duals.slot(i);
             const double* a = state_.duals.values(slot);
             for (Index k = 0; k < slot.count; ++k) {
-                n_free += domain_.is_free(a[k], state_.cost[i], Domain::absolute && state_.duals.label(slot, k) == state_.y[i]);
+                if constexpr (has_faces) n_free += domain_.is_free(a[k], state_.cost[i], Domain::absolute && state_.duals.label(slot, k) == state_.y[i]);
             }
         }
         return static_cast<double>(n_free);
@@ -180,7 +214,7 @@ private:
     bool try_face_step(double tol, const Poll& poll) {
         const double estimate = progress().estimate, scale = std::fabs(state_.dual + estimate);
         if (state_.metric.shrinkage.on() || has_momentum_) return false;  // no face of it is quadratic, or none is small
-        if (Domain::squares != Squares::none && face_.is_direct()) {  // what is not squared finds its faces too late for it
+        if (Domain::squares != Squares::none && !hurries() && face_.is_direct()) {  // what is not squared finds its faces too late for it
             return estimate <= settings_.direct_from * scale && try_direct_step(tol * scale, poll);
         }
         if (estimate > settings_.face_from * scale || progress().epochs % settings_.face_every != 0) return false;
@@ -234,7 +268,7 @@ private:
         } else if (together_.now() == 1) {
             again = epoch_one_by_one(max_visits, poll);
         } else {
-            again = rows_together_->epoch(together_.now(), max_visits, average_.get(), team, poll);
+            again = rows_together_->epoch(together_.now(), max_visits, averages_slices_ ? nullptr : average_.get(), team, poll);
         }
         if (again) restore();
     }
@@ -260,7 +294,7 @@ private:
     Assessment visit(Size i) {
         visit_.begin(state_, i);
         read();
-        visit_.examine(state_, schedule_.threshold());
+        visit_.examine(state_, schedule_.usual_threshold());
         settle(i);
         return visit_.seen;
     }
@@ -276,7 +310,7 @@ private:
         if (visit_.moves()) {
             state_.dual += visit_.gain;
             if (visit_.n_moved > 0) extrapolation_.note(i);
-            if (average_ && visit_.n_moved > 0) lag_behind(i);
+            if (average_ && !averages_slices_ && visit_.n_moved > 0) lag_behind(i);
             state_.weights.add(i, visit_.moved.data(), visit_.steps.data(), visit_.n_moved);
             if (Metric::between_classes && reads_ahead_) {
                 for (Size k = 0; k < visit_.n_moved; ++k) ahead_[static_cast<Size>(visit_.moved[k])] += with_next_ * visit_.steps[k];
@@ -306,7 +340,8 @@ private:
     static constexpr double lost_at_most = 1e-12;  // by extrapolation, of the class vectors
     Momentum momentum_;
     bool has_momentum_ = false;
-    static constexpr std::int64_t momentum_epochs = 2;  // between its steps, and before the first one
+    double estimate_at_momentum_ = infinity;        // when one was thought of
+    static constexpr double slow_pace = 0.6;        // what is left of it where that falls slowly
     std::int64_t next_momentum_ = 0;                    // visits from which on the next one is due
     bool has_lost_ = false;                             // digits, by combinations of machines
     std::int64_t visits_at_face_ = 0;
@@ -327,6 +362,8 @@ private:
     // the gap of the average, in what the rows have seen; and when it is tried and looked at, in 0.7 tolerances
     static constexpr double gap_of_average = 0.5, ahead_of_average = 3.6, after_average = 1.25;
     static constexpr double after_look = 0.8;  // what must be left of an estimate that promised too much
+    double visits_averaged_ = 0.0;    // of slices whose epochs' ends are
+    std::int64_t visits_at_average_ = 0;  // when one joined them
     double next_average_ = infinity;  // estimate from which on it is tried again
     double with_next_ = 0.0;
     std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors

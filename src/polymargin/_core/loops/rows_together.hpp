@@ -152,7 +152,7 @@ private:
             for (Size part = 0; part < of; ++part) found[part] = answers_[part].of_row(k);
             state_.weights.join_scores(of, visit.i, visit.wanted, visit.n_wanted + Metric::has_sum, found, visit.scores);
         }
-        visit.examine(state_, schedule_.threshold());
+        visit.examine(state_, schedule_.usual_threshold());
         finish(visit);
         visit.is_stored = !(visit.n_moved > 0 && extrapolation_.wants(visit.i)) && visit.store_if_room(state_.duals);
         report.moved(visit.i, visit.moved.data(), visit.steps.data(), visit.n_moved);
@@ -175,7 +175,7 @@ private:
             }
         }
         state_.weights.all_scores(whole_.data(), whole_.size(), scores_.data());
-        for (Size k = 0; k < now.count; ++k) now.places[k].examine(state_, schedule_.threshold());
+        for (Size k = 0; k < now.count; ++k) now.places[k].examine(state_, schedule_.usual_threshold());
         for (Size k = 0; k < now.count; ++k) {
             Visit& visit = now.places[k];
             finish(visit);

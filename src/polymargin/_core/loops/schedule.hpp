@@ -49,6 +49,9 @@ public:
     double part_of_epoch() const { return static_cast<double>(at_) / static_cast<double>(visits_.size()); }  // that is over
     const Progress& progress() const { return progress_; }
     double threshold() const { return threshold_; }  // the largest violation of the last epoch
+    // A row's usual one, or twice as much whenever a look at everything has found much that was hidden: a bound that holds a dual harder is
+    // not left soon. (By the largest one the rows that are worst off would decide for all, and lists of many classes stay long.)
+    double usual_threshold() const { return usual_threshold_; }
     bool rests(Size i) const { return resting_[i]; }
     void rest(Size i, bool rests) { resting_[i] = rests; }
     void count_visits(std::int64_t visits) { progress_.visits += visits; }
@@ -125,9 +128,11 @@ public:
         // an epoch in which all rows wait or rest still counts, so that the limit on visits ends every loop
         progress_.visits += std::max<std::int64_t>(1, static_cast<std::int64_t>(visits_.size()));
         progress_.epochs += 1;
+        if (full_ && sums.estimate > hidden * progress_.estimate) usual_share_ *= 2.0;
         progress_.estimate = sums.estimate;
         if (!visits_.empty()) quiet_level_ = sums.violation_sum / static_cast<double>(visits_.size());
         threshold_ = sums.violation_max;
+        usual_threshold_ = std::min(threshold_, usual_share_ * quiet_level_);
         if (full_) full_estimate_ = sums.estimate;
         full_ = false;
         return sums.estimate <= 0.1 * full_estimate_;
@@ -168,6 +173,9 @@ private:
         wait_[i] = period_[i];
     }
 
+    static constexpr double hidden = 1.2;  // estimates of everything, in those before, that are much more
+    double usual_share_ = 1.0;
+
     Size at_ = 0;  // which of the visits is being made
     bool waiting_;
     int longest_wait_;
@@ -178,7 +186,7 @@ private:
     std::vector<std::uint8_t> resting_, wait_, period_;
     std::vector<std::uint32_t> visits_;
     bool full_ = true;
-    double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity;
+    double full_estimate_ = infinity, quiet_level_ = 0.0, threshold_ = infinity, usual_threshold_ = infinity;
 };
 
 }  // namespace polymargin

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 UNLIMITED = int(np.iinfo(np.int64).max)
 _TRUSTED = 1.4  # tolerances that end a slice where estimates are trusted: a loop asks itself for 0.7 of them
 _RESTED = 0.02  # of the rows of an epoch may, and its estimate is that of all of them
+_NEAR, _SLOW = 2.0, 0.5  # tolerances from which on slices are averaged, and what the last one must have left of an estimate
+_AVERAGED = 0.75  # of an estimate at the end of such a slice, which its average has left
 _QUICK, _QUICKEST = 0.75, 0.25  # part of an estimate that is left after an epoch; quicker ones do not last
 
 Loop = TypeVar("Loop", native.RowLoop, native.BandLoop, native.LabelLoop, native.RankingLoop)
@@ -80,9 +82,19 @@ class Proof:
 class Driver(Generic[Loop]):
     """A native loop and its moves, up to a limit on the visits of rows."""
 
-    def __init__(self, loop: Loop, n_rows: int, limit: int, rhythm: Rhythm, moves: Sequence[Move] = ()):
+    def __init__(
+        self,
+        loop: Loop,
+        n_rows: int,
+        limit: int,
+        rhythm: Rhythm,
+        moves: Sequence[Move] = (),
+        averages: Callable[[bool], None] | None = None,
+    ):
+        """`averages` asks the loop to average the epochs of its next slice, or not."""
         self.n_rows, self.limit, self.rhythm = n_rows, limit, rhythm
         self._inner = rhythm.inner
+        self._averages, self._is_averaged, self._left = averages, False, 0.0
         self.spent = 0  # visits of other loops that count too
         self.loop: Loop = loop
         self._moves = FixedPoint(moves)
@@ -152,12 +164,24 @@ class Driver(Generic[Loop]):
             self._moves.go(tol)
         if self._looked or self.rhythm.restores == "slice":
             self.loop.restore()
+        estimate = float(self.loop.estimate)
+        self._choose_machine(tol)
         self.loop.ascend(min(epochs * self.n_rows, self.left, most), inner)
+        self._left = float(self.loop.estimate) / estimate if 0.0 < estimate < np.inf else 0.0
         self._note_pace(before)
         self.slices += 1
         self._is_fresh = self._looked = False
         for move in self._moves.moves:
             move.see()
+
+    def _choose_machine(self, tol: float) -> None:
+        """The average of the next slice's epochs, where it may be the last one.
+
+        Where estimates fall slowly much of them is what the last visits of rows have left in the machine.
+        """
+        if self._averages is not None:
+            self._is_averaged = self._left >= _SLOW and 0.0 < float(self.loop.estimate) <= _NEAR * tol * self._size
+            self._averages(self._is_averaged)
 
     def _seen_so_far(self) -> tuple[float, int, float]:
         """Estimate, epochs, and visits in epochs of all rows."""
@@ -190,7 +214,8 @@ class Driver(Generic[Loop]):
 
         Rows were seen half an epoch ago, on average, and what they have gained since is no longer part of the gap.
         """
-        estimate, goal = self.loop.estimate * self._pace**0.5, tol * self._size
+        part = _AVERAGED if self._is_averaged else self._pace**0.5
+        estimate, goal = self.loop.estimate * part, tol * self._size
         return bool(estimate <= goal and estimate + self._price() <= goal)
 
     @property

@@ -146,18 +146,22 @@ class RowsProof(Proof):
     def values(self, tol: float) -> tuple[float, float]:
         """Of the average of the last epoch, or of what would be returned, if there is one; of its end, if they fail."""
         self._multiple = 1.0
-        primal = float(self.loop.averaged_value(self._n_threads))
-        self._is_averaged = bool(np.isfinite(primal))
-        self._ready = None
+        self._is_averaged, self._ready = bool(self.loop.has_average), None
         if not self._is_averaged:
-            self._ready = self._sums_of_rows() or self._rounded(tol)
-            primal = self.primal() if self._ready is None else self._primal_of_ready()
+            self._ready = self._sums_of_rows()
+        self._ready = self._ready or self._rounded(tol)
+        primal = self._primal_of_what_is_looked_at()
         dual = self._bound(primal, tol)
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._duals_now()
+        looked_at = self._is_averaged, self._ready
         another = self._is_averaged or (self._ready is not None and primal - dual <= _NEARLY * tol * primal)
-        if another and primal - dual > tol * primal and (value := self.primal()) < primal:
-            primal, self._is_averaged, self._ready = value, False, None
+        if another and primal - dual > tol * primal:
+            self._is_averaged, self._ready = False, None
+            if (value := self.primal()) < primal:
+                primal = value
+            else:
+                self._is_averaged, self._ready = looked_at
         if self._trivial < primal and self._trivial - dual <= tol * self._trivial < primal - dual:
             primal = self._shortened(primal, dual, tol)
         if tol < _TIGHT and primal - dual <= tol * primal:  # what ends the climb must be true of the arrays
@@ -225,11 +229,9 @@ class RowsProof(Proof):
         return super().at_hand()
 
     def iterate(self) -> tuple[Any, Array]:
-        if self._is_averaged:
-            return self.loop.averaged_machine()
         if self._ready is not None:
             return self._ready
-        W, b = self.loop.weights(), self.loop.intercepts()
+        W, b = self.loop.averaged_machine() if self._is_averaged else (self.loop.weights(), self.loop.intercepts())
         if self.problem.penalty.fixes_sum:  # rounding moves it
             W -= W.mean(axis=1, keepdims=True)
         if self.origin is not None:
@@ -243,17 +245,23 @@ class RowsProof(Proof):
         None where rounding might take a part of the tolerance that matters, or offsets are not returned as they are.
         """
         problem = self.problem
-        plain = problem.penalty.identity_hessian and self.origin is None and problem.fit_intercept
+        plain = problem.penalty.identity_hessian and self.origin is None
         if not plain or tol < _COARSE or sparse.issparse(problem.X) or problem.X.dtype == np.float64:
             return None
         if problem.loss.sums_to_zero or not problem.row_domains.domain.margins.relative:
             return None
         W, b = self.iterate()
+        if not can_have_native_loss(problem, W):
+            return None
         return W.astype(problem.X.dtype).astype(np.float64), (b - b.mean()).astype(problem.X.dtype).astype(np.float64)
 
-    def _primal_of_ready(self) -> float:
-        assert self._ready is not None
-        return self.problem.primal(*self._ready) if sparse.issparse(self.problem.X) else self._primal_of_arrays(*self._ready)
+    def _primal_of_what_is_looked_at(self) -> float:
+        if self._ready is None and not self._is_averaged:
+            return self.primal()
+        if self._ready is None and not self._is_coupled:
+            return float(self.loop.averaged_value(self._n_threads))
+        W, b = self.iterate()
+        return self.problem.primal(W, b) if sparse.issparse(W) else self._primal_of_arrays(W, b)
 
     def _sums_of_rows(self) -> tuple[Any, Array] | None:
         """``W = X' tau`` of sparse rows, without an intercept, where few duals make that cheap; sparse if most of it is 0.
@@ -340,7 +348,11 @@ def dual_ascent(
     spread = None if start is None else start.spread
     if spread is None and problem.fit_intercept:
         spread = centre(problem.X)
-    return climb_rows(problem, loop, spread, ledger, keeps_zeros=keeps_zeros, **settings)._replace(spread=spread)
+    averages_slices = problem.penalty.class_scales is None and cost_model.average_fits(problem)
+    solution = climb_rows(
+        problem, loop, spread, ledger, keeps_zeros=keeps_zeros, averages_slices=averages_slices, **settings
+    )
+    return solution._replace(spread=spread)
 
 
 def _suited(problem: Problem, start: Start) -> Start:
@@ -377,6 +389,7 @@ def climb_rows(
     gives_up: Watch | None = None,
     keeps_zeros: bool = False,
     origin: Array | None = None,
+    averages_slices: bool = False,
 ) -> Solution:
     """The same with a loop that is open, or what has its face; `spread` as by `centre_and_coupling` or `centre_and_spread`.
 
@@ -405,7 +418,8 @@ def climb_rows(
             intercept.place(b if origin is None else b + origin @ loop.weights())
     ledger.at_hand = proof.at_hand
     rhythm = proof.plain if intercept is None else proof.with_intercept
-    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves)
+    averages = loop.average_slices if averages_slices and intercept is not None else None
+    driver = Driver(loop, problem.n_rows, max_iter * problem.n_rows, rhythm, moves, averages)
 
     def enough() -> bool:
         return gives_up is not None and gives_up(driver.visits // problem.n_rows, lambda: SparseDuals(*loop.duals()))

@@ -41,6 +41,22 @@ public:
         return gauge * gauge;
     }
 
+    // Into the cone, where that has sides: duals are cut at the largest level that is 1 / (k - 1) of their sum.
+    void project(const RowDuals& duals, bool /*closed*/, double /*held*/, double* a, double* /*scratch*/) const {
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::max(0.0, a[k]);
+        if (!Domain::own_counts || k_ <= 2.0) return;
+        double level = infinity;
+        for (Size above = duals.count, before = duals.count + 1; above < before;) {
+            double rest = 0.0, held = 0.0;
+            for (Size k = 0; k < duals.count; ++k) (a[k] > level ? held : rest) += a[k] > level ? 1.0 : a[k];
+            before = above;
+            level = held < k_ - 1.0 ? rest / (k_ - 1.0 - held) : 0.0;
+            above = 0;
+            for (Size k = 0; k < duals.count; ++k) above += a[k] > level;
+        }
+        for (Size k = 0; k < duals.count; ++k) a[k] = std::min(a[k], level);
+    }
+
     Assessment assess(RowView& row, double threshold) const {
         const double linear_gap = domain_.assess(row, threshold).gap;
         double inner = 0.0;  // of all duals: those that are not zero are still in the list
@@ -58,7 +74,12 @@ public:
         double* z = row.scratch;
         for (Size k = 0; k < row.count; ++k) z[k] = (row.g[k] - row.g_target) / metric.q + (row.a[k] + before);
         const double most = 2.0 * cost * metric.q * RowList::highest_of(z, row.count);  // no gauge is larger
-        if (!(most > 0.0) || (k_ > 2.0 && !any_loss(z, row.count))) return;
+        if (!(most > 0.0)) return;
+        Level on_piece;
+        double gauge_on_piece;
+        if (solve_on_piece(row, z, metric.q, before, now, on_piece, gauge_on_piece)) {
+            return take(row, z, on_piece.nu, gauge_on_piece / k_, on_piece.total);
+        }
         const double steepest = metric.q * (1.0 + 1.0 / k_) + 0.5 / cost;
         double low = 0.0, high = most, gauge = now > low && now < high ? now : 0.5 * most / cost / steepest;
         Level at = at_gauge(z, row.count, gauge, before);
@@ -68,6 +89,7 @@ public:
             (slope > 0.0 ? low : high) = gauge;
             // where no bound holds, the gauge that the duals need
             double next = at.bound ? gauge + slope / (metric.q * at.bend + 0.5 / cost) : at.needed;
+            if (k_ > 2.0 && low == 0.0 && next <= rounding * most && !any_loss(z, row.count)) return;  // the gauge is 0
             if (!(next > low && next < high)) next = 0.5 * (low + high);
             if (!(next > low && next < high)) break;
             gauge = next;
@@ -84,6 +106,41 @@ private:
         bool bound;
         double needed;
     };
+
+    // The best gauge and price where the same duals stay at the cap, between the bounds and at 0, and the same bound of the sum holds: two
+    // linear equations. False where it turns out that something else does, or where no dual is free to say what the price is.
+    bool solve_on_piece(const RowView& row, const double* z, double q, double before, double now, Level& at, double& gauge) const {
+        if (!(now > 0.0)) return false;
+        const double least = Domain::own_counts ? (k_ - 1.0) / k_ : 0.0, alike = 1e-12 * now, cap = now / k_ - alike;
+        const bool full = before >= now - alike, short_of = !full && before <= least * now + alike && least > 0.0, held = full || short_of;
+        double n_capped = 0.0, capped_sum = 0.0, n_free = 0.0, free_sum = 0.0, lowest_capped = infinity, highest_at_zero = -infinity;
+        double lowest = infinity, highest = -infinity;  // of the free ones
+        for (Size k = 0; k < row.count; ++k) {
+            if (row.a[k] >= cap) {
+                n_capped += 1.0;
+                capped_sum += z[k];
+                lowest_capped = std::min(lowest_capped, z[k]);
+            } else if (row.a[k] > 0.0) {
+                n_free += 1.0;
+                free_sum += z[k];
+                lowest = std::min(lowest, z[k]);
+                highest = std::max(highest, z[k]);
+            } else {
+                highest_at_zero = std::max(highest_at_zero, z[k]);
+            }
+        }
+        const double share = full ? 1.0 : short_of ? least : 0.0, apart = share - n_capped / k_, weight = held ? n_free : 1.0 + n_free;
+        const bool any_price = !(weight > 0.0);  // of an interval
+        if (any_price && std::fabs(apart) > 1e-9) return false;
+        const double shared = any_price ? 0.0 : apart / weight;
+        gauge = (capped_sum / k_ + shared * free_sum) / (0.5 / (row.cost * q) + n_capped / (k_ * k_) + share * share + apart * shared);
+        const double level = gauge / k_, total = share * gauge;
+        double nu = any_price ? (full ? std::max(highest_at_zero, total) : std::min(lowest_capped - level, total)) : (free_sum - apart * gauge) / weight;
+        at.nu = nu;
+        at.total = held ? total : nu;
+        const bool in_bounds = held ? (full ? nu >= total : nu <= total) : nu >= least * gauge && nu <= gauge;
+        return gauge > 0.0 && in_bounds && lowest_capped - level >= nu && highest - level < nu && lowest > nu && highest_at_zero <= nu;
+    }
 
     // With fewer rivals the cone is empty.
     Size fewest_of_cone() const { return Domain::own_counts ? std::max(Size{1}, static_cast<Size>(k_) - 1) : Size{1}; }
