@@ -180,7 +180,7 @@ class Driver(Generic[Loop]):
         Where estimates fall slowly much of them is what the last visits of rows have left in the machine.
         """
         if self._averages is not None:
-            self._is_averaged = self._left >= _SLOW and 0.0 < float(self.loop.estimate) <= _NEAR * tol * self._size
+            self._is_averaged = self._left >= _SLOW and 0.0 < float(self.loop.estimate) <= float(_NEAR * tol * self._size)
             self._averages(self._is_averaged)
 
     def _seen_so_far(self) -> tuple[float, int, float]:
