@@ -311,7 +311,7 @@ private:
                 if (k + 2 < visits.size()) state_.duals.prefetch(visits[k + 2]);
                 if (k + 1 < visits.size()) state_.rows.prefetch(visits[k + 1]);
             },
-            [&](Size, Size i, Size) { return visit(i); });
+            [&](Size, Size i) { return visit(i); });
         if (again) restore();
     }
 

@@ -64,21 +64,10 @@ void Extrapolation::copy_machine() {
     machine->add(1.0, state_.weights);
 }
 
-void Extrapolation::append(Point& point, Size i) {
-    const auto& slot = state_.duals.slot(i);
-    const double* a = state_.duals.values(slot);
-    for (Index k = 0; k < slot.count; ++k) {
-        if (a[k] == 0.0) continue;
-        point.classes.push_back(state_.duals.label(slot, k));
-        point.values.push_back(a[k]);
-    }
-    point.starts.push_back(point.classes.size());
-}
-
 void Extrapolation::remember(Size i) {
     noted_[i] = 1;
     rows_.push_back(i);
-    append(points_[0], i);
+    state_.append_row(i, points_[0]);
 }
 
 RowDuals Extrapolation::duals_at(Size point, Size k) {
@@ -89,15 +78,15 @@ RowDuals Extrapolation::duals_at(Size point, Size k) {
         return {listed_.data(), state_.duals.values(slot), static_cast<Size>(slot.count), state_.y[i], state_.cost[i]};
     }
     const Point& from = k < points_[point].n_rows() ? points_[point] : points_[0];
-    const Size begin = from.starts[k];
-    return {from.classes.data() + begin, from.values.data() + begin, from.starts[k + 1] - begin, state_.y[i], state_.cost[i]};
+    const Size begin = from.begin(k);
+    return {from.classes.data() + begin, from.values.data() + begin, from.begin(k + 1) - begin, state_.y[i], state_.cost[i]};
 }
 
 bool Extrapolation::epoch_is_over(const Poll& poll) {
     if (!on_) return false;
     if (n_points_ < epochs) {
         copy_machine();
-        for (Size i : rows_) append(points_[n_points_ - 1], i);
+        for (Size i : rows_) state_.append_row(i, points_[n_points_ - 1]);
         return false;
     }
     on_ = false;

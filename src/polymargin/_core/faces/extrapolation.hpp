@@ -61,18 +61,8 @@ private:
     using Coefficients = std::array<double, epochs + 1>;  // of the points, the last one is now
 
     // Duals of the rows that have moved, in the order in which they did first.
-    struct Point {
-        std::vector<Size> starts;
-        std::vector<Index> classes;
-        std::vector<double> values;
+    struct Point : SparseDuals {
         std::unique_ptr<Weights> machine;
-
-        void clear() {
-            starts.assign(1, 0);
-            classes.clear();
-            values.clear();
-        }
-        Size n_rows() const { return starts.size() - 1; }
     };
 
     // A row's new duals, written from `begin` on into `moved_`.
@@ -86,7 +76,6 @@ private:
     double visit() const;
     void copy_machine();
     void remember(Size i);
-    void append(Point& point, Size i);
     RowDuals duals_at(Size point, Size k);  // of the k-th row that has moved, until this is asked again
     bool find_best(Coefficients& weights);
     void add_rows(Curvatures& H, Slopes& slopes);

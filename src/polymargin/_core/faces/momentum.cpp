@@ -37,7 +37,7 @@ void Momentum::move_row(Size i, double beta) {
     const Size count = static_cast<Size>(slot.count);
     double* a = state_.duals.values(slot);
     touched_.clear();
-    for (Size k = duals_before_.starts[i]; k < duals_before_.starts[i + 1] && beta > 0.0; ++k) {
+    for (Size k = duals_before_.begin(i); k < duals_before_.begin(i + 1) && beta > 0.0; ++k) {
         touched_.push_back(duals_before_.classes[k]);
         ahead_[static_cast<Size>(touched_.back())] = -beta * duals_before_.values[k];
     }

@@ -44,31 +44,13 @@ public:
 private:
     static constexpr double share = 0.1;  // of the work of epochs that a step may cost
 
-    // All duals that are not zero, row by row.
-    struct Point {
-        std::vector<Size> starts;
-        std::vector<Index> classes;
-        std::vector<double> values;
-
-        void clear() {
-            starts.assign(1, 0);
-            classes.clear();
-            values.clear();
-        }
-        void append(Index label, double value) {
-            classes.push_back(label);
-            values.push_back(value);
-        }
-        void end_row() { starts.push_back(values.size()); }
-    };
-
     void move_row(Size i, double beta);
     void take(Size i, Size count, double* a);
 
     DualState& state_;
     Size age_ = 0;  // k
     std::unique_ptr<Weights> before_;
-    Point duals_before_, duals_now_;
+    SparseDuals duals_before_, duals_now_;
     std::vector<double> ahead_, moved_, scratch_;  // of one row
     std::vector<Index> listed_, touched_;
 };

@@ -216,7 +216,7 @@ private:
             [&](Size k, const std::vector<std::uint32_t>& visits) {
                 if (k + 1 < visits.size()) rows_.prefetch(visits[k + 1]);
             },
-            [&](Size, Size i, Size) { return visit(i); });
+            [&](Size, Size i) { return visit(i); });
         if (again) restore();
     }
 

@@ -57,7 +57,7 @@ public:
                 stop - progress().visits, poll, [&](Size k, const std::vector<std::uint32_t>& visits) {
                     if (k + 1 < visits.size()) rows_.prefetch(visits[k + 1]);
                 },
-                [&](Size, Size i, Size) { return visit(i); });
+                [&](Size, Size i) { return visit(i); });
             if (again) restore();
             if (schedule_.promises(tol, dual_)) break;
         }

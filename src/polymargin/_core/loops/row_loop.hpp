@@ -38,8 +38,7 @@ public:
         if (Metric::between_classes) {
             state_.metric.P.assign(c_ * c_, 0.0);
             for (Size k = 0; k < c_; ++k) state_.metric.P[k * c_ + k] = 1.0;
-            inner_.resize(padded(c_));
-            ahead_.resize(padded(c_));
+            inner_.resize(ahead * padded(c_));
         }
     }
 
@@ -279,15 +278,12 @@ private:
             [&](Size k, const std::vector<std::uint32_t>& visits) {
                 if (k + 5 < visits.size()) state_.prefetch(visits[k + 5]);
                 if (k + 2 < visits.size()) state_.duals.prefetch(visits[k + 2]);
-                if (k + 1 < visits.size()) state_.rows.prefetch(visits[k + 1]);
+                const Size next = k + (reads_ahead_ ? ahead : 1);
+                if (next < visits.size()) state_.rows.prefetch(visits[next]);
             },
-            [&](Size k, Size i, Size next) {
-                if constexpr (!Metric::between_classes) return visit(i);
-                if (!reads_ahead_) return visit(i);
-                if (k % 2 == 0) read_two(i, next);
-                const Assessment seen = visit(i);
-                if (k % 2 == 0) std::swap(inner_, ahead_);
-                return seen;
+            [&](Size k, Size i) {
+                if (Metric::between_classes && reads_ahead_) read_ahead(k);
+                return visit(i);
             });
     }
 
@@ -301,8 +297,8 @@ private:
 
     void read() {
         if (!Metric::between_classes || !reads_ahead_) return visit_.read(state_.weights);
-        if (visit_.wants_all()) return state_.weights.all_metric_scores(visit_.i, inner_.data(), visit_.scores);
-        state_.weights.metric_scores(visit_.i, visit_.wanted, visit_.n_wanted, inner_.data(), visit_.scores);
+        if (visit_.wants_all()) return state_.weights.all_metric_scores(visit_.i, inner(at_), visit_.scores);
+        state_.weights.metric_scores(visit_.i, visit_.wanted, visit_.n_wanted, inner(at_), visit_.scores);
     }
 
     void settle(Size i) {
@@ -312,9 +308,7 @@ private:
             if (visit_.n_moved > 0) extrapolation_.note(i);
             if (average_ && !averages_slices_ && visit_.n_moved > 0) lag_behind(i);
             state_.weights.add(i, visit_.moved.data(), visit_.steps.data(), visit_.n_moved);
-            if (Metric::between_classes && reads_ahead_) {
-                for (Size k = 0; k < visit_.n_moved; ++k) ahead_[static_cast<Size>(visit_.moved[k])] += with_next_ * visit_.steps[k];
-            }
+            if (Metric::between_classes && reads_ahead_) tell_those_ahead(i);
         }
         visit_.store(state_.duals);
     }
@@ -326,12 +320,28 @@ private:
         average_->add(i, visit_.moved.data(), lags_.data(), visit_.n_moved);
     }
 
-    // With a metric between the classes a row's scores take all class vectors. Two dense rows share one pass over them; the
-    // step of the first is added to the inner products of the second when it is taken.
-    void read_two(Size i, Size next) {
-        state_.weights.inner_products(i, next, inner_.data(), ahead_.data());
-        with_next_ = next == i ? 0.0 : state_.rows.dot_rows(i, next);
+    // With a metric between the classes a row's scores take all class vectors. Some dense rows share one pass over them; the step of one is
+    // added to the inner products of those behind it when it is taken.
+    void read_ahead(Size k) {
+        at_ = k % ahead;
+        if (at_ > 0) return;
+        const auto& visits = schedule_.listed();
+        double* out[ahead];
+        for (n_ahead_ = 0; n_ahead_ < ahead && k + n_ahead_ < visits.size(); ++n_ahead_) {
+            rows_ahead_[n_ahead_] = visits[k + n_ahead_];
+            out[n_ahead_] = inner(n_ahead_);
+        }
+        state_.weights.inner_products(rows_ahead_, n_ahead_, out);
     }
+
+    void tell_those_ahead(Size i) {
+        for (Size r = at_ + 1; r < n_ahead_; ++r) {
+            const double with = state_.rows.dot_rows(i, rows_ahead_[r]);
+            for (Size k = 0; k < visit_.n_moved; ++k) inner(r)[visit_.moved[k]] += with * visit_.steps[k];
+        }
+    }
+
+    double* inner(Size r) { return &inner_[r * padded(c_)]; }
 
     const Domain domain_;
     LoopSettings settings_;
@@ -354,7 +364,7 @@ private:
     double gain_of_visit_ = 0.0;               // of the dual, in the last epoch
     static constexpr double usual_pace = 0.3;  // what is left of an estimate from one time to the next
     Size c_;
-    bool reads_ahead_;  // inner products of two rows at a time
+    bool reads_ahead_;  // inner products of some rows at a time
 
     Together together_;
     std::unique_ptr<RowsTogether<Domain, Metric>> rows_together_;
@@ -365,8 +375,9 @@ private:
     double visits_averaged_ = 0.0;    // of slices whose epochs' ends are
     std::int64_t visits_at_average_ = 0;  // when one joined them
     double next_average_ = infinity;  // estimate from which on it is tried again
-    double with_next_ = 0.0;
-    std::vector<double> inner_, ahead_;  // inner products of this row and of the next one with all class vectors
+    static constexpr Size ahead = 8;
+    Size at_ = 0, n_ahead_ = 0, rows_ahead_[ahead];  // the one that is visited, of those that were read together
+    std::vector<double> inner_;                      // their inner products with all class vectors
     std::vector<Index> all_classes_;
     RowVisit<Domain, Metric> visit_;  // of one row at a time
 };

@@ -81,8 +81,8 @@ public:
     // The rows and classes at rest are not part of the estimate: a little more than the tolerance is asked for.
     bool promises(double tol, double dual) const { return progress_.estimate <= 0.7 * tol * std::fabs(dual + progress_.estimate); }
 
-    // One epoch: visit(k, i, next) for the rows it lists, at most `max_visits`, in random order; `next` is the row after i, or i
-    // itself for the last. `prefetch(k, visits)` runs ahead of the k-th. Returns whether everything should be looked at again.
+    // One epoch: visit(k, i) for the rows it lists, at most `max_visits`, in random order. `prefetch(k, visits)` runs ahead of the k-th.
+    // Returns whether everything should be looked at again.
     template <class Prefetch, class Visit>
     bool epoch(std::int64_t max_visits, const Poll& poll, Prefetch prefetch, Visit visit) {
         Sums sums = begin(max_visits);
@@ -91,7 +91,7 @@ public:
             if ((k & 63) == 0) poll();
             const Size i = visits_[k];
             at_ = k;
-            note(sums, i, visit(k, i, k + 1 < visits_.size() ? visits_[k + 1] : i));
+            note(sums, i, visit(k, i));
         }
         return end(sums);
     }

@@ -97,17 +97,18 @@ void DualState::set_row(Size i, const Index* classes, const double* values, Size
 
 SparseDuals DualState::sparse_duals() const {
     SparseDuals out;
-    out.starts.push_back(0);
-    for (Size i = 0; i < n_rows(); ++i) {
-        const auto& slot = duals.slot(i);
-        for (Index k = 0; k < slot.count; ++k) {
-            if (duals.values(slot)[k] == 0.0) continue;
-            out.classes.push_back(duals.label(slot, k));
-            out.values.push_back(duals.values(slot)[k]);
-        }
-        out.starts.push_back(static_cast<std::int64_t>(out.classes.size()));
-    }
+    out.clear();
+    for (Size i = 0; i < n_rows(); ++i) append_row(i, out);
     return out;
+}
+
+void DualState::append_row(Size i, SparseDuals& to) const {
+    const auto& slot = duals.slot(i);
+    const double* a = duals.values(slot);
+    for (Index k = 0; k < slot.count; ++k) {
+        if (a[k] != 0.0) to.append(duals.label(slot, k), a[k]);
+    }
+    to.end_row();
 }
 
 double DualState::row_sum(Size i) const {

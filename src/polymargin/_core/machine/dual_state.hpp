@@ -20,6 +20,19 @@ struct SparseDuals {
     std::vector<std::int64_t> starts;
     std::vector<Index> classes;
     std::vector<double> values;
+
+    void clear() {
+        starts.assign(1, 0);
+        classes.clear();
+        values.clear();
+    }
+    void append(Index label, double value) {
+        classes.push_back(label);
+        values.push_back(value);
+    }
+    void end_row() { starts.push_back(static_cast<std::int64_t>(values.size())); }
+    Size n_rows() const { return starts.size() - 1; }
+    Size begin(Size k) const { return static_cast<Size>(starts[k]); }  // of the k-th row
 };
 
 // What the value of scaled duals is made of.
@@ -96,6 +109,7 @@ struct DualState {
     // Gives row i, so far without duals, the entries of a warm start.
     void set_row(Size i, const Index* classes, const double* values, Size count);
     SparseDuals sparse_duals() const;
+    void append_row(Size i, SparseDuals& to) const;
 
     double row_sum(Size i) const;  // sum_l a_il
     double flow() const;           // sum_i sum_l a_il

@@ -85,18 +85,6 @@ Columns Rows::columns(Size i) const {
         stored_);
 }
 
-void Rows::all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const {
-    std::visit(
-        [&](const auto& rows) {
-            if constexpr (std::decay_t<decltype(rows)>::sparse) {
-                throw std::logic_error("sparse rows are read one by one");
-            } else {
-                rows.all_scores(V, i, other, out, out_of_other);
-            }
-        },
-        stored_);
-}
-
 double Rows::dot_rows(Size i, Size j) const {
     return std::visit(
         [&](const auto& rows) -> double {

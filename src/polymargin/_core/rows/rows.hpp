@@ -77,7 +77,6 @@ public:
     Columns columns(Size i) const;  // sparse rows only
 
     // dense rows only
-    void all_scores_of_two(const double* V, Size i, Size other, double* out, double* out_of_other) const;
     double dot_rows(Size i, Size j) const;
 
 private:

@@ -31,30 +31,6 @@ inline void dense_dots(const T* x, const double* const* v, Size d, double* out) 
     }
 }
 
-// K dot products against each of two rows.
-template <int K, class T>
-inline void dense_dots_of_two(const T* x, const T* y, const double* const* v, Size d, double* of_x, double* of_y) {
-    Pack with_x[K], with_y[K];
-    for (int k = 0; k < K; ++k) with_x[k] = with_y[k] = spread(0.0);
-    Size j = 0;
-    for (; j + 4 <= d; j += 4) {
-        const Pack x0 = load(x + j), y0 = load(y + j);
-        for (int k = 0; k < K; ++k) {
-            const Pack v0 = load(v[k] + j);
-            with_x[k] += x0 * v0;
-            with_y[k] += y0 * v0;
-        }
-    }
-    for (int k = 0; k < K; ++k) {
-        of_x[k] = sum(with_x[k]);
-        of_y[k] = sum(with_y[k]);
-        for (Size r = j; r < d; ++r) {
-            of_x[k] += v[k][r] * static_cast<double>(x[r]);
-            of_y[k] += v[k][r] * static_cast<double>(y[r]);
-        }
-    }
-}
-
 // Eight doubles in two packs.
 struct TwoPacks {
     struct Eight {
@@ -136,20 +112,6 @@ public:
     void scores_of_rows(const double* V, const Size* rows, Size count, Size first, Size last, double* const* out) const {
         if (wide_) return wide_->scores_of_rows(rows_, V, rows, count, first, last, out);
         Kernels::scores_of_rows(rows_, V, rows, count, first, last, out);
-    }
-
-    // all scores of two rows at once
-    void all_scores(const double* V, Size i, Size other, double* out, double* out_of_other) const {
-        const double* v[4];
-        Size k = 0;
-        for (; k + 4 <= c_; k += 4) {
-            for (int u = 0; u < 4; ++u) v[u] = V + (k + u) * rows_.stride;
-            dense_dots_of_two<4>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
-        }
-        for (; k < c_; ++k) {
-            v[0] = V + k * rows_.stride;
-            dense_dots_of_two<1>(row(i), row(other), v, rows_.d, out + k, out_of_other + k);
-        }
     }
 
     // x_i . x_j
