@@ -13,6 +13,7 @@ from polymargin import CrammerSingerSVC, LpNormSVC, WestonWatkinsSVC, load, regu
 from polymargin.features.shift import moved_alike, towards_zero
 from polymargin.problems.certificate import Ledger
 from polymargin.problems.classes import Problem
+from polymargin.solvers.ascent.row_ascent import RowsProof
 
 STORAGES = {
     "float64": lambda X: X,
@@ -223,3 +224,21 @@ def test_single_precision_is_judged_once(machine, monkeypatch):
     fine = machine(tol=1e-6, random_state=0).fit(X, y)  # rounding may matter: it is judged as it is, and as it is returned
     assert fine.certificate_.converged and evaluated
     assert fine.objective(X, y) == pytest.approx(fine.objective_, rel=1e-12)
+
+
+def test_rounding_that_costs_much_does_not_keep_a_fit_from_its_end(monkeypatch):
+    """Class vectors that single precision cannot hold are judged, and returned, in double precision."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=2000)
+    X = (np.eye(5, 20)[y] + 0.7 * rng.normal(size=(2000, 20))).astype(np.float32)
+    usual = CrammerSingerSVC(random_state=0).fit(X, y)
+    coarse = RowsProof._rounded
+
+    def rounded(self, tol):
+        found = coarse(self, tol)
+        return None if found is None else (np.round(found[0], 1), found[1])  # as if it had one digit
+
+    monkeypatch.setattr(RowsProof, "_rounded", rounded)
+    fitted = CrammerSingerSVC(random_state=0).fit(X, y)
+    assert fitted.certificate_.converged and fitted.n_iter_ <= usual.n_iter_ + 8
+    assert fitted.objective(X, y) == pytest.approx(fitted.objective_, rel=1e-12)

@@ -63,6 +63,7 @@ from polymargin.solvers.types import Machine, Solution, SparseDuals, Start
 
 Array = NDArray[np.float64]
 _COARSE = 1e-5  # tolerance from which rounding to single precision is a small part of it
+_LITTLE = 0.05  # of a tolerance is what it may cost
 _NEARLY = 1.5  # tolerances: where a rounded machine misses its own, it is looked at as it was before
 _TIGHT = 1e-7  # tolerance below which the loop's own sums and those of the arrays may differ by a part of it
 Watch = Callable[[int, Callable[[], SparseDuals]], bool]
@@ -85,6 +86,7 @@ class RowsProof(Proof):
         self._reduces = False  # which repair is tried first
         self._is_averaged = False  # the machine that was looked at last
         self._ready: tuple[Any, Array] | None = None  # or, in the precision in which it is going to be returned
+        self._rounds, self._rounding_is_known = True, False  # to the precision of the rows, and whether that costs little
         self._best_bound = -np.inf
         self._best_duals: Callable[[], SparseDuals] | None = None
         self._inside: SparseDuals | None = None  # where no multiple of the repaired duals is
@@ -155,10 +157,14 @@ class RowsProof(Proof):
         if self._repaired is not None and dual > self._best_bound:  # repairs of later duals may prove less
             self._best_bound, self._best_duals = dual, self._duals_now()
         looked_at = self._is_averaged, self._ready
-        another = self._is_averaged or (self._ready is not None and primal - dual <= _NEARLY * tol * primal)
-        if another and primal - dual > tol * primal:
+        nearly = primal - dual <= _NEARLY * tol * primal
+        another = self._is_averaged or (self._ready is not None and (nearly or not self._rounding_is_known))
+        if another and not primal - dual <= tol * primal:
             self._is_averaged, self._ready = False, None
-            if (value := self.primal()) < primal:
+            value = self.primal()
+            if not looked_at[0]:
+                self._rounds, self._rounding_is_known = primal - value <= _LITTLE * tol * value, True
+            if value < primal:
                 primal = value
             else:
                 self._is_averaged, self._ready = looked_at
@@ -246,7 +252,7 @@ class RowsProof(Proof):
         """
         problem = self.problem
         plain = problem.penalty.identity_hessian and self.origin is None
-        if not plain or tol < _COARSE or sparse.issparse(problem.X) or problem.X.dtype == np.float64:
+        if not plain or not self._rounds or tol < _COARSE or sparse.issparse(problem.X) or problem.X.dtype == np.float64:
             return None
         if problem.loss.sums_to_zero or not problem.row_domains.domain.margins.relative:
             return None
