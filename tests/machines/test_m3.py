@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import scale
 
 from polymargin import M3SVC, WestonWatkinsSVC
 from polymargin.losses import ScoreLoss
@@ -359,3 +362,13 @@ def test_a_warm_start_that_interior_points_end_keeps_the_better_machine(iris):
     warm.set_params(C=1e4).fit(X[1::2], y[1::2])
     assert warm.certificate_.status == "optimal" and warm.certificate_.rel_gap <= 1e-2
     assert warm.objective(X[1::2], y[1::2]) == pytest.approx(warm.certificate_.primal, rel=1e-6)
+
+
+def test_ascent_that_will_not_get_there_gives_way():
+    """To interior points, as soon as its pace says so, not when the iterations are used up."""
+    X, y = load_digits(return_X_y=True)
+    X = scale(PCA(16, random_state=0).fit_transform(X))
+    X = np.tile(X, (5, 1)) + 0.3 * np.random.default_rng(0).normal(size=(5 * len(X), 16))
+    fitted = M3SVC(C=20.0, random_state=0).fit(X, np.tile(y, 5))  # 1,000 epochs would not do
+    assert fitted.certificate_.converged
+    assert [stage.method for stage in fitted.certificate_.stages] == ["dual ascent with weights of pairs", "interior points"]

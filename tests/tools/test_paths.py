@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-from polymargin import CrammerSingerSVC, PathCV, WestonWatkinsSVC, regularization_path
+from polymargin import M3SVC, CrammerSingerSVC, MultiLabelSVC, OneVsNoneSVC, PathCV, WestonWatkinsSVC, regularization_path
 
 CS = [0.01, 0.1, 1.0, 10.0]
 
@@ -45,6 +45,19 @@ def test_path_of_20_values_costs_less_than_cold_fits(machine):
     cold = sum(machine(C=C, random_state=0).fit(X, y).n_iter_ for C in path.values)
     assert len(path) == 20
     assert path.n_iter.sum() < 0.8 * cold
+
+
+@pytest.mark.parametrize("machine", [CrammerSingerSVC, M3SVC, MultiLabelSVC, OneVsNoneSVC])
+def test_a_path_knows_where_ascent_crawled(machine):
+    """Interior points had to end the last fit: the next one goes to them soon."""
+    X, y = make_classification(600, 20, n_informative=8, n_classes=5, class_sep=0.7, random_state=0)
+    walker = machine(C=10.0, tol=1e-6, warm_start=True, random_state=0).fit(X, y)
+    assert walker.certificate_.stages[-1].method == "interior points"
+    walker.set_params(C=20.0).fit(X, y)
+    cold = machine(C=20.0, tol=1e-6, random_state=0).fit(X, y)
+    assert walker.certificate_.converged and cold.certificate_.converged
+    assert walker.certificate_.stages[-1].method == "interior points"
+    assert walker.n_iter_ < 0.7 * cold.n_iter_
 
 
 def test_machines_of_a_path_are_independent(wine):
